@@ -1,0 +1,62 @@
+# Tests, examples and benchmarks: every .c file in their folders is one program, found by its place:
+# tests/unit/task.c becomes tests/unit/task in the build directory, target test-unit-task.
+
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+function(awake_program target folder source)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${target} ${source} ${ARGN})
+    set_target_properties(${target} PROPERTIES
+        OUTPUT_NAME ${name}
+        RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${folder}
+        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON)
+    target_compile_options(${target} PRIVATE ${AWAKE_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_PATH_FLAGS})
+    target_link_options(${target} PRIVATE ${AWAKE_HARDENING_LINK})
+    target_link_libraries(${target} PRIVATE awake::static)
+endfunction()
+
+if(AWAKE_BUILD_TESTS)
+    add_custom_target(tests)
+    add_library(awake_test_main OBJECT tests/test_main.c)
+    target_link_libraries(awake_test_main PRIVATE awake::static)
+    target_compile_options(awake_test_main PRIVATE
+        ${AWAKE_WARNINGS} ${AWAKE_LIBRARY_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_PATH_FLAGS})
+    foreach(suite unit behaviour stress torture model)
+        file(GLOB sources CONFIGURE_DEPENDS tests/${suite}/*.c)
+        foreach(source ${sources})
+            get_filename_component(name ${source} NAME_WE)
+            set(target test-${suite}-${name})
+            awake_program(${target} tests/${suite} ${source} $<TARGET_OBJECTS:awake_test_main>)
+            target_include_directories(${target} PRIVATE tests src)
+            target_compile_options(${target} PRIVATE ${AWAKE_STRICT_WARNINGS})
+            add_dependencies(tests ${target})
+        endforeach()
+    endforeach()
+
+    enable_testing()
+    add_test(NAME awake COMMAND
+        ${CMAKE_CURRENT_SOURCE_DIR}/tests/run.py --build-dir ${CMAKE_CURRENT_BINARY_DIR})
+endif()
+
+if(AWAKE_BUILD_EXAMPLES)
+    add_custom_target(examples)
+    file(GLOB sources CONFIGURE_DEPENDS examples/*.c)
+    foreach(source ${sources})
+        get_filename_component(name ${source} NAME_WE)
+        awake_program(example-${name} examples ${source})
+        # Plain user code: the strict standard and the usual warnings.
+        set_target_properties(example-${name} PROPERTIES C_EXTENSIONS OFF)
+        target_compile_definitions(example-${name} PRIVATE _DEFAULT_SOURCE)
+        add_dependencies(examples example-${name})
+    endforeach()
+endif()
+
+if(AWAKE_BUILD_BENCH)
+    add_custom_target(bench)
+    file(GLOB sources CONFIGURE_DEPENDS bench/*.c)
+    foreach(source ${sources})
+        get_filename_component(name ${source} NAME_WE)
+        awake_program(bench-${name} bench ${source})
+        add_dependencies(bench bench-${name})
+    endforeach()
+endif()

@@ -1,0 +1,158 @@
+"""What a test is, and how the processes of one are started, watched and ended."""
+
+import os
+import pty
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import termios
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+DEFAULT_LIMIT = 20
+COMPILE_LIMIT = 120
+
+
+class Failed(Exception):
+    """A test failed; the text says why."""
+
+
+class Skipped(Exception):
+    """A test cannot run here; the text says why."""
+
+
+class TooSlow(Failed):
+    """Right in all but the time it took: worth a second try when nothing else runs."""
+
+
+class Test:
+    """A name and something to call, which returns, or raises Failed or Skipped."""
+
+    def __init__(self, suite, name, run, alone=False):
+        self.suite, self.run, self.alone = suite, run, alone
+        self.name = f"{suite}/{name}"
+
+
+running = set()  # process groups to end when the runner itself is stopped
+running_lock = threading.RLock()  # a signal handler may take it again
+
+
+def kill_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def kill_running():
+    with running_lock:
+        for group in list(running):
+            kill_group(group)
+
+
+class Finished:
+    def __init__(self, status, stdout, stderr, seconds):
+        self.status, self.stdout, self.stderr, self.seconds = status, stdout, stderr, seconds
+
+
+def describe(status):
+    if status < 0:
+        return f"died by {signal.Signals(-status).name}"
+    return f"exit status {status}"
+
+
+def stacks(pid):
+    """Where a program that ran out of time was, if there is a debugger to ask."""
+    if not shutil.which("gdb"):
+        return ""
+    command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all backtrace"]
+    try:
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, timeout=30, text=True, errors="replace").stdout
+    except subprocess.TimeoutExpired:
+        return ""
+    return "\n".join(line for line in said.splitlines() if line.startswith(("#", "Thread")))
+
+
+class Terminal:
+    """A pseudo terminal to print on: stdout is then line buffered, as when a person runs the program,
+    so that its order with stderr is kept and nothing is lost when it aborts."""
+
+    def __init__(self):
+        self.main, self.far_end = pty.openpty()
+        settings = termios.tcgetattr(self.far_end)
+        settings[1] &= ~termios.OPOST  # no \r before \n
+        termios.tcsetattr(self.far_end, termios.TCSANOW, settings)
+        self.chunks = []
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        try:
+            while chunk := os.read(self.main, 65536):
+                self.chunks.append(chunk)
+        except OSError:  # EIO: every far end is closed
+            pass
+
+    def finish(self):
+        os.close(self.far_end)
+        self.reader.join()
+        os.close(self.main)
+        return b"".join(self.chunks)
+
+
+def execute(command, limit, env=None, cwd=None, stdin="", terminal=False, merge=False):
+    """Runs a command in a process group of its own, kills all of it when the time is over, and returns what it did.
+
+    terminal: it prints on a pseudo terminal. merge: stderr goes where stdout goes."""
+    # The output goes to files: a pipe would stay open as long as any stray grandchild lives.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
+            tempfile.TemporaryFile() as feed, tempfile.TemporaryDirectory(prefix="awake-test-") as scratch:
+        feed.write(stdin.encode())
+        feed.seek(0)
+        screen = Terminal() if terminal else None
+        stdout = screen.far_end if screen else out
+        environment = dict(os.environ, TMPDIR=scratch, AWAKE_SOURCE_DIR=str(ROOT), **(env or {}))
+        begin = time.monotonic()
+        expired, where = False, ""
+        try:
+            child = subprocess.Popen(command, stdin=feed, stdout=stdout, stderr=stdout if merge else err,
+                                     env=environment, cwd=cwd or scratch, start_new_session=True)
+            with running_lock:
+                running.add(child.pid)
+            try:
+                child.wait(limit)
+            except subprocess.TimeoutExpired:
+                expired, where = True, stacks(child.pid)
+            seconds = time.monotonic() - begin
+            kill_group(child.pid)  # also what the test left behind
+            child.wait()
+            with running_lock:
+                running.discard(child.pid)
+        finally:
+            shown = screen.finish() if screen else b""
+        out.seek(0)
+        err.seek(0)
+        text = (shown or out.read()).decode(errors="replace")
+        errors = err.read().decode(errors="replace")
+    if expired:
+        raise Failed(join_text(f"still running after {limit:g} s", text, errors, where))
+    return Finished(child.returncode, text, errors, seconds)
+
+
+def join_text(*parts):
+    return "\n".join(part.rstrip() for part in parts if part.strip())
+
+
+def must_run(command, limit=COMPILE_LIMIT, **options):
+    """For the steps of a test that just have to work."""
+    done = execute(command, limit, **options)
+    if done.status != 0:
+        raise Failed(join_text(f"$ {shlex.join(map(str, command))}", describe(done.status),
+                               done.stdout, done.stderr))
+    return done.stdout
