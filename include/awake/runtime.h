@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * awake/runtime.h: the runtime that owns tasks and timers and runs them on the thread that calls
+ * block_on.
+ *
+ *     int main(void) { return aw_run(AW_CALL(hello, .n = 3)); }
+ *
+ * Several runtimes may exist and share nothing. */
+#ifndef AWAKE_RUNTIME_H
+#define AWAKE_RUNTIME_H
+
+#include <awake/alloc.h>
+#include <awake/future.h>
+#include <awake/log.h>
+#include <awake/seam.h>
+
+AW_C_BEGIN
+
+/* Zero means the default, everywhere. Begin with AW_RUNTIME_OPTIONS. */
+typedef struct aw_runtime_options {
+    size_t self_size; /* sizeof(aw_runtime_options): it may grow */
+    const char *name; /* for messages; not copied */
+    const aw_allocator *allocator;
+    const aw_seam *seam; /* copied */
+    aw_log_fn *log;
+    void *log_data;
+    uint64_t seed;             /* of the runtime's own choices; 0: from the seam's entropy */
+    uint32_t budget;           /* operations a poll; 128 */
+    bool paused;               /* start with the clock paused: see aw_clock_pause */
+    uint64_t cancel_report;    /* a cancel that takes longer is reported; 1 s */
+    uint64_t cleanup_deadline; /* and again after this long; 5 s */
+} aw_runtime_options;
+
+#define AW_RUNTIME_OPTIONS                                                                         \
+    { sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
+
+/* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.
+ * Nothing runs before block_on. */
+AW_API int aw_runtime_new(aw_runtime **rt, const aw_runtime_options *options);
+
+/* The same in memory that the caller gives, which must stay until every handle and waker of the
+ * runtime is gone too: for programs that never allocate. -ENOSPC when it is too small. */
+#define AW_RUNTIME_SIZE 12288
+typedef struct aw_runtime_storage {
+    char bytes[AW_RUNTIME_SIZE] __attribute__((aligned(16)));
+} aw_runtime_storage;
+AW_API int aw_runtime_new_in(aw_runtime **rt, void *memory, size_t size,
+                             const aw_runtime_options *options);
+
+/* End it: no task can be spawned any more; all tasks are cancelled and waited for, and everything is
+ * released. Handles and wakers that are left stay valid; the tasks behind them have ended. Not from
+ * inside a task, and not while another thread is in block_on. */
+AW_API void aw_runtime_free(aw_runtime *rt);
+
+/* Run until the future ends, and with it the other tasks for as long; those that are left wait for
+ * the next block_on. From any plain thread: when another thread is running the runtime, the future is
+ * polled here and its timers are served there. Several futures cannot share storage with it; it is
+ * pinned for the call.
+ *
+ *     T   aw_block_on(rt, future)             T is a signed integer: its output, or a negative errno
+ *     int aw_block_on_into(rt, &out, future)  any output: 0, or a negative errno and `out` is untouched
+ *     int aw_block_on_status(rt, future)      the output is not wanted: it is discarded
+ *
+ * Errors: -EDEADLK when nothing can run any more (see aw_runtime_hold): every task's await chain is
+ * reported and the future is cancelled first; the code of AW_FAIL; -EPERM inside a task; -ESHUTDOWN. */
+#define aw_block_on(rt, ...)                                                                       \
+    __extension__({                                                                                \
+        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
+        AW__ASSERT_ERRNO(aw__main.out);                                                            \
+        int aw__err = aw_block_on_future((rt), &aw__main.future);                                  \
+        aw__err ? (__typeof__(aw__main.out))aw__err : aw__main.out;                                \
+    })
+#define aw_block_on_into(rt, result, ...)                                                          \
+    __extension__({                                                                                \
+        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
+        int aw__err = aw_block_on_future((rt), &aw__main.future);                                  \
+        if (!aw__err) *(result) = aw__main.out;                                                    \
+        aw__err;                                                                                   \
+    })
+#define aw_block_on_status(rt, ...)                                                                \
+    __extension__({                                                                                \
+        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
+        int aw__err = aw_block_on_future((rt), &aw__main.future);                                  \
+        if (!aw__err) aw_future_discard(&aw__main.future);                                         \
+        aw__err;                                                                                   \
+    })
+/* The erased form: 0 when the future finished, its output is then in place. */
+AW_API int aw_block_on_future(aw_runtime *rt, aw_future *f);
+
+/* A runtime for one future: make it, run, end it. When the main future ends, the other tasks are
+ * cancelled and waited for: background tasks do not keep a program alive. */
+#define aw_run(...)                                                                                \
+    __extension__({                                                                                \
+        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
+        AW__ASSERT_ERRNO(aw__main.out);                                                            \
+        int aw__err = aw_run_future(&aw__main.future);                                             \
+        aw__err ? (__typeof__(aw__main.out))aw__err : aw__main.out;                                \
+    })
+#define aw_run_into(result, ...)                                                                   \
+    __extension__({                                                                                \
+        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
+        int aw__err = aw_run_future(&aw__main.future);                                             \
+        if (!aw__err) *(result) = aw__main.out;                                                    \
+        aw__err;                                                                                   \
+    })
+#define aw_run_status(...)                                                                         \
+    __extension__({                                                                                \
+        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
+        int aw__err = aw_run_future(&aw__main.future);                                             \
+        if (!aw__err) aw_future_discard(&aw__main.future);                                         \
+        aw__err;                                                                                   \
+    })
+AW_API int aw_run_future(aw_future *f);
+
+#ifdef __cplusplus
+#define AW__ASSERT_ERRNO(x) ((void)0)
+#else
+#define AW__ASSERT_ERRNO(x)                                                                        \
+    _Static_assert(                                                                                \
+        _Generic((x), signed char : 1, short : 1, int : 1, long : 1, long long : 1, default : 0),  \
+        "this output cannot carry an error: use the _into or the _status form")
+#endif
+
+/* The runtime whose block_on this thread is in, or the one it has entered, or NULL. */
+AW_API aw_runtime *aw_runtime_current(void);
+
+/* Let futures that this thread polls by itself use a runtime (its timers), and aw_spawn spawn on it.
+ * Returns what was entered before, to be given to aw_leave. Somebody must run it meanwhile. */
+AW_API aw_runtime *aw_enter(aw_runtime *rt);
+AW_API void aw_leave(aw_runtime *previous);
+
+/* "An outside thread will come back": while it is held the runtime neither calls its state a
+ * deadlock nor lets a paused clock jump. Any thread; release as often as hold. */
+AW_API void aw_runtime_hold(aw_runtime *rt);
+AW_API void aw_runtime_release(aw_runtime *rt);
+
+/* How many tasks have been spawned and have not ended. From the thread that runs it, or while nobody
+ * does. */
+AW_API size_t aw_runtime_task_count(const aw_runtime *rt);
+
+/* Write every task with its await chain as text. Returns what snprintf would. As above. */
+AW_API int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size);
+
+AW_C_END
+
+#endif

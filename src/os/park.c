@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Linux: futex and clock_gettime. The futex call takes an absolute CLOCK_MONOTONIC deadline in
+ * nanoseconds, so nothing has to be rounded. */
+#include "os/park.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/atomic.h"
+
+enum { EMPTY, TOKEN, SLEEPING };
+
+uint64_t aw__os_now(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t aw__os_entropy(void) {
+    uint64_t bits;
+    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) == (ssize_t)sizeof bits) return bits;
+    return aw__os_now() ^ (uint64_t)getpid() << 32;
+}
+
+static void futex_wait(uint32_t *word, uint32_t expected, uint64_t deadline) {
+    struct timespec ts, *limit = NULL;
+    if (deadline != UINT64_MAX) {
+        ts.tv_sec = (time_t)(deadline / 1000000000u);
+        ts.tv_nsec = (long)(deadline % 1000000000u);
+        limit = &ts;
+    }
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, limit, NULL,
+            FUTEX_BITSET_MATCH_ANY);
+    errno = saved; /* a wake-up, a signal, a changed word or the deadline: the caller looks again */
+}
+
+bool aw__os_park(uint32_t *word, uint64_t deadline) {
+    /* The exchanges are acquire, paired with the release in unpark. */
+    if (aw__exchange(word, (uint32_t)EMPTY) == TOKEN) return true;
+    for (;;) {
+        uint32_t seen = EMPTY;
+        if (!aw__cas(word, &seen, (uint32_t)SLEEPING)) {
+            aw__exchange(word, (uint32_t)EMPTY); /* a token came in between */
+            return true;
+        }
+        futex_wait(word, SLEEPING, deadline);
+        if (aw__exchange(word, (uint32_t)EMPTY) == TOKEN) return true;
+        if (deadline != UINT64_MAX && aw__os_now() >= deadline) return false;
+    }
+}
+
+void aw__os_unpark(uint32_t *word) {
+    if (aw__exchange(word, (uint32_t)TOKEN) == SLEEPING) {
+        int saved = errno;
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        errno = saved;
+    }
+}

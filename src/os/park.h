@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread that sleeps on a word until another hands it a token, and the clock it sleeps by. */
+#ifndef AW_OS_PARK_H
+#define AW_OS_PARK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+uint64_t aw__os_now(void);     /* CLOCK_MONOTONIC in nanoseconds */
+uint64_t aw__os_entropy(void); /* 64 random bits */
+
+/* The word is 0: nothing, 1: a token is there, 2: the owner sleeps. One thread parks on it, any
+ * thread unparks. Park takes the token, at once when it is there already; false: the deadline came
+ * first. Everything before an unpark is visible after the park that took its token. */
+bool aw__os_park(uint32_t *word, uint64_t deadline);
+void aw__os_unpark(uint32_t *word);
+
+#endif
