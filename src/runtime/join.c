@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting for a task. On the owner's thread the task points at the one join that waits for it. A join
+ * polled by any other thread goes into the runtime's list, under its lock, and asks the owner to look
+ * there: the owner looks when a task ends and the list is not empty, and once more for the request,
+ * which covers a task that ended just before the join was in the list. */
+#include <awake/task.h>
+
+#include <errno.h>
+
+#include "core/lock.h"
+#include "runtime/runtime.h"
+
+static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
+    if (j->next) j->next->prev = j->prev;
+    if (j->prev)
+        j->prev->next = j->next;
+    else
+        aw__store_relaxed(&rt->joins, j->next);
+    j->linked = false;
+}
+
+/* Take a join out of where it waits. */
+static void unlink_join(aw_task_join_future *j, aw__task *t) {
+    if (!j->outside) {
+        if (t->joiner == j) t->joiner = NULL;
+        j->linked = false;
+        return;
+    }
+    aw__lock(&t->rt->lock);
+    if (j->linked) list_remove(t->rt, j);
+    aw__unlock(&t->rt->lock);
+}
+
+enum { FRESH, ARMED, ARMED_OUTSIDE }; /* state */
+
+static void arm(aw_task_join_future *j, aw_cx *cx, bool outside) {
+    j->future.state = outside ? ARMED_OUTSIDE : ARMED;
+    if (outside)
+        aw_cx_arm(cx);
+    else
+        aw_cx_arm_inside(cx);
+}
+
+static void disarm(aw_task_join_future *j, aw_cx *cx) {
+    if (j->future.state == ARMED_OUTSIDE) aw_cx_disarm(cx);
+    if (j->future.state == ARMED) aw_cx_disarm_inside(cx);
+}
+
+static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx) {
+    /* Also when it is linked no more: the owner may still be waking us, under the lock. */
+    if (j->future.state != FRESH) unlink_join(j, t);
+    disarm(j, cx);
+    if (status == AW__TAKEN) status = AW__FINISHED;
+    if (status == AW__FINISHED) aw__store_relaxed(&t->status, AW__TAKEN);
+    j->out = status;
+    return AW_READY;
+}
+
+static aw_poll join_poll(aw_future *self, aw_cx *cx) {
+    aw_task_join_future *j = (aw_task_join_future *)self;
+    j->out = aw__task_error(j->task);
+    if (j->out) return AW_READY;
+
+    aw__task *t = aw__task_of(j->task);
+    int status = aw__load_acquire(&t->status);
+    if (status != AW__RUNNING) return aw_cx_spend(cx) ? finish(j, t, status, cx) : AW_PENDING;
+
+    bool outside = !aw__is_owner(t->rt);
+    bool same = j->future.state != FRESH && j->outside == outside &&
+                aw_waker_will_wake(&j->waker, cx->waker);
+    if (!same) {
+        if (j->future.state != FRESH) unlink_join(j, t); /* polled elsewhere before */
+        arm(j, cx, outside || cx->runtime != t->rt);
+    }
+    j->outside = outside;
+    if (!outside) {
+        j->waker = *cx->waker;
+        j->linked = true;
+        t->joiner = j;
+        return AW_PENDING;
+    }
+    if (same) return AW_PENDING;
+    aw_runtime *rt = t->rt;
+    aw__lock(&rt->lock);
+    j->waker = *cx->waker;
+    j->linked = true;
+    j->prev = NULL;
+    j->next = rt->joins;
+    if (j->next) j->next->prev = j;
+    aw__store_relaxed(&rt->joins, j);
+    aw__unlock(&rt->lock);
+    status = aw__load_acquire(&t->status);
+    if (status != AW__RUNNING) return finish(j, t, status, cx);
+    aw__task_request(&rt->main_task, AW__KICK, 0);
+    return AW_PENDING;
+}
+
+static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
+    aw_task_join_future *j = (aw_task_join_future *)self;
+    if (!aw_future_started(self)) return AW_CANCELLED;
+    aw__task *t = aw__task_of(j->task);
+    int status = aw__load_acquire(&t->status);
+    if (status != AW__RUNNING) return finish(j, t, status, cx);
+    unlink_join(j, t);
+    disarm(j, cx);
+    return AW_CANCELLED;
+}
+
+/* Nobody looked at the result: the output goes back to the handle, whose drop will discard it. */
+static void join_discard(aw_future *self) {
+    aw_task_join_future *j = (aw_task_join_future *)self;
+    if (j->out == 0) aw__store_relaxed(&aw__task_of(j->task)->status, AW__FINISHED);
+}
+
+static void join_describe(const aw_future *self, char *buf, size_t size) {
+    const aw_task_join_future *j = (const aw_task_join_future *)self;
+    if (!aw__task_error(j->task)) aw__name_task(buf, size, aw__task_of(j->task));
+}
+
+const aw_future_type aw_task_join_type = {
+    AW_TYPE_OF(aw_task_join_future, "join of task"),
+    .flags = AW_OUT_ERRNO,
+    .poll = join_poll,
+    .cancel = join_cancel,
+    .discard = join_discard,
+    .describe = join_describe,
+};
+
+void aw__rt_wake_joins(aw_runtime *rt) {
+    aw_waker later;
+    do {
+        later.type = NULL;
+        aw__lock(&rt->lock);
+        for (aw_task_join_future *j = rt->joins, *next; j && !later.type; j = next) {
+            next = j->next;
+            if (aw__load_relaxed(&aw__task_of(j->task)->status) == AW__RUNNING) continue;
+            list_remove(rt, j);
+            aw__wake_or_clone(&j->waker, &later);
+        }
+        aw__unlock(&rt->lock);
+        if (later.type) aw_waker_wake(later);
+    } while (later.type);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the runtime notices by itself: a task that nobody can wake any more, a deadlock, a cancel that
+ * takes long. All on the owner's thread.
+ *
+ * A task counts the waits that are armed for it; a leaf that clones its waker instead holds a
+ * reference. Pending with neither, and not queued, it can never run again. This is certain, except for
+ * what cannot be seen from here: a waker that the task keeps in its own frame counts as held by
+ * somebody, so such a task is not reported. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/misuse.h"
+#include "runtime/runtime.h"
+
+void aw__name_task(char *buf, size_t size, const aw__task *t) {
+    if (t->flags & AW__MAIN) {
+        snprintf(buf, size, "the main future");
+        return;
+    }
+    const aw_future *f = aw__task_frame((aw__task *)(uintptr_t)t);
+    snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", (uint64_t)t->id,
+             aw__task_name(f), t->place->file, t->place->line);
+}
+
+static const aw_future *future_of(const aw_runtime *rt, const aw__task *t) {
+    return t->flags & AW__MAIN ? rt->main : aw__task_frame((aw__task *)(uintptr_t)t);
+}
+
+static void add_task(aw__text *text, const aw_runtime *rt, const aw__task *t) {
+    char name[256];
+    aw__name_task(name, sizeof name, t);
+    aw__text_add(text, "%s%s\n", name, t->flags & AW__CANCEL ? ", being cancelled" : "");
+    aw__text_chain(text, future_of(rt, t), 1);
+}
+
+static void trim(aw__text *text) {
+    size_t end = text->length < text->size ? text->length : text->size - 1;
+    while (end && text->buf[end - 1] == '\n')
+        end--;
+    text->buf[end] = 0;
+}
+
+/* Whether somebody outside holds a waker of it, or has just asked for something. One load: a wake and
+ * the drop that follows it are in the same word. */
+static bool may_be_woken(const aw__task *t) {
+    uint32_t shared = aw__load_acquire(&t->shared);
+    int expected = t->flags & AW__MAIN ? 1 : t->flags & AW__HANDLE ? 2 : 1;
+    return shared & AW__INBOX || t->local + aw__ref_count(shared) > expected;
+}
+
+void aw__report_if_lost(aw_runtime *rt, aw__task *t) {
+    if (may_be_woken(t)) return;
+    char name[256], chain[2048];
+    aw__text text = {chain, sizeof chain, 0};
+    aw__name_task(name, sizeof name, t);
+    aw__text_chain(&text, future_of(rt, t), 1);
+    trim(&text);
+    aw__rt_log(
+        rt, AW_LOG_PROBLEM,
+        "lost wake-up: %s is pending, but nothing keeps its waker: it can never run again\n%s",
+        name, chain);
+}
+
+/* ---- Deadlock --------------------------------------------------------------------------------- */
+
+/* Nothing is ready and there is no timer. Proved when nobody outside can end any of the waits that are
+ * left: all of them are joins of tasks of this runtime, or nothing at all. */
+bool aw__is_deadlock(const aw_runtime *rt) {
+    if (rt->outside > 0 || aw__load_acquire(&rt->inbox)) return false;
+    if (rt->main && may_be_woken(&rt->main_task)) return false;
+    for (const aw__task *t = rt->all; t; t = t->all_next)
+        if (may_be_woken(t)) return false;
+    return true;
+}
+
+static void add_all(aw__text *text, const aw_runtime *rt) {
+    if (rt->main && !(rt->main_task.flags & AW__DONE)) add_task(text, rt, &rt->main_task);
+    for (const aw__task *t = rt->all; t; t = t->all_next)
+        add_task(text, rt, t);
+}
+
+void aw__report_deadlock(const aw_runtime *rt) {
+    char all[3072];
+    aw__text text = {all, sizeof all, 0};
+    add_all(&text, rt);
+    bool cut = text.length >= sizeof all;
+    trim(&text);
+    aw__rt_log(rt, AW_LOG_PROBLEM, "deadlock: nothing can run any more\n%s%s", all,
+               cut ? "\n(and more)" : "");
+}
+
+int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size) {
+    aw__text text = {buf, size, 0};
+    if (size) buf[0] = 0;
+    add_all(&text, rt);
+    return (int)text.length;
+}
+
+/* ---- Cancels that take long ------------------------------------------------------------------- */
+
+/* Tasks in which something is being cancelled are looked at every half of cancel_report. Their age is
+ * how often they were seen: after the third time the cancel is older than cancel_report for sure. */
+enum { REPORT_AGE = 3, MAX_AGE = 15 };
+
+static uint64_t half(const aw_runtime *rt) {
+    return rt->cancel_report / 2 ? rt->cancel_report / 2 : 1;
+}
+
+static unsigned final_age(const aw_runtime *rt) {
+    uint64_t age = rt->cleanup_deadline / half(rt) + 2;
+    return age <= REPORT_AGE ? REPORT_AGE + 1 : age > MAX_AGE ? MAX_AGE : (unsigned)age;
+}
+
+void aw__watch_begin(aw_runtime *rt) {
+    uint64_t now = aw__rt_now(rt);
+    rt->watch_at = now > AW_FOREVER - half(rt) ? AW_FOREVER : now + half(rt);
+}
+
+static bool watch_task(aw_runtime *rt, aw__task *t) {
+    if (!(t->flags & AW__COUNTED)) return false;
+    unsigned age = t->flags / AW__AGE, final = final_age(rt);
+    if (age >= final) return false;
+    t->flags = (uint16_t)(t->flags + AW__AGE);
+    age++;
+    if (age == REPORT_AGE || age == final) {
+        char chain[2048];
+        aw__text text = {chain, sizeof chain, 0};
+        add_task(&text, rt, t);
+        trim(&text);
+        aw__rt_log(rt, AW_LOG_PROBLEM, "a cancel has not ended after %.3f s%s\n%s",
+                   (double)(age == final ? rt->cleanup_deadline : rt->cancel_report) / 1e9,
+                   age == final ? ", the deadline for cleaning up" : "", chain);
+    }
+    return age < final;
+}
+
+void aw__watch(aw_runtime *rt, uint64_t now) {
+    bool again = rt->main && watch_task(rt, &rt->main_task);
+    for (aw__task *t = rt->all; t; t = t->all_next)
+        again |= watch_task(rt, t);
+    rt->watch_at = again ? now + half(rt) : AW_FOREVER;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making and ending a runtime, and what a thread has to do with one. */
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/lock.h"
+#include "core/misuse.h"
+#include "os/park.h"
+#include "runtime/inbox.h"
+
+/* ---- The default seam ------------------------------------------------------------------------- */
+
+static uint64_t default_now(void *data) {
+    (void)data;
+    return aw__os_now();
+}
+static uint64_t default_entropy(void *data) {
+    (void)data;
+    return aw__os_entropy();
+}
+
+static int set_seam(aw_runtime *rt, const aw_seam *seam) {
+    if (seam) rt->seam = *seam;
+    if (!rt->seam.now) rt->seam.now = default_now;
+    if (!rt->seam.entropy) rt->seam.entropy = default_entropy;
+    return !rt->seam.park == !rt->seam.unpark ? 0 : -EINVAL;
+}
+
+void aw__rt_park(aw_runtime *rt, uint64_t deadline) {
+    if (rt->seam.park)
+        rt->seam.park(rt->seam.data, deadline);
+    else
+        aw__os_park(&rt->park_word, deadline);
+}
+
+void aw__rt_unpark(aw_runtime *rt) {
+    if (rt->seam.unpark)
+        rt->seam.unpark(rt->seam.data);
+    else
+        aw__os_unpark(&rt->park_word);
+}
+
+/* ---- Making ----------------------------------------------------------------------------------- */
+
+int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
+                      const aw_runtime_options *options) {
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    if (options) {
+        if (options->self_size < sizeof o.self_size || options->self_size > sizeof o)
+            return -EINVAL;
+        memcpy(&o, options, options->self_size);
+    }
+    if (o.seam && o.seam->self_size != sizeof(aw_seam)) return -EINVAL;
+    if ((uintptr_t)memory % 16) return -EINVAL;
+    if (size < sizeof(aw_runtime)) return -ENOSPC;
+
+    aw_runtime *rt = memory;
+    memset(rt, 0, sizeof *rt);
+    int error = set_seam(rt, o.seam);
+    if (error) return error;
+    rt->in_storage = true;
+    rt->allocator = o.allocator ? o.allocator : aw_get_allocator();
+    rt->log = o.log;
+    rt->log_data = o.log_data;
+    rt->name = o.name;
+    rt->budget = o.budget ? o.budget : 128;
+    rt->cancel_report = o.cancel_report ? o.cancel_report : AW_SEC(1);
+    rt->cleanup_deadline = o.cleanup_deadline ? o.cleanup_deadline : AW_SEC(5);
+    rt->watch_at = AW_FOREVER;
+    rt->outside_ids = 1;
+    rt->meter.random = o.seed ? o.seed : rt->seam.entropy(rt->seam.data);
+    if (!rt->meter.random) rt->meter.random = 1;
+    rt->now = aw__rt_now(rt);
+    aw__wheel_init(&rt->wheel, rt, rt->now);
+    rt->allocated = 1; /* the main task, until the runtime ends */
+    rt->main_task = (aw__task){.rt = rt, .local = 1, .flags = AW__MAIN | AW__DONE};
+    if (o.paused) aw_clock_pause(rt);
+    *out = rt;
+    return 0;
+}
+
+int aw_runtime_new(aw_runtime **out, const aw_runtime_options *options) {
+    const aw_allocator *a = options &&
+                                    options->self_size > offsetof(aw_runtime_options, allocator) &&
+                                    options->allocator
+                                ? options->allocator
+                                : aw_get_allocator();
+    void *memory = aw__alloc(a, sizeof(aw_runtime));
+    if (!memory) return -ENOMEM;
+    int error = aw_runtime_new_in(out, memory, sizeof(aw_runtime), options);
+    if (error)
+        aw__release(a, memory, sizeof(aw_runtime));
+    else
+        (*out)->in_storage = false;
+    return error;
+}
+
+/* ---- Ending ----------------------------------------------------------------------------------- */
+
+static bool all_ended(const aw_runtime *rt) {
+    return rt->live == 0;
+}
+
+void aw__rt_free_memory(aw_runtime *rt) {
+    if (!rt->in_storage) aw__release(rt->allocator, rt, sizeof *rt);
+}
+
+void aw_runtime_free(aw_runtime *rt) {
+    if (!rt) return;
+    if (aw__thread.running) aw__misuse("aw_runtime_free inside a task");
+    if (!aw__rt_acquire(rt)) aw__misuse("aw_runtime_free while a thread is in block_on");
+    aw__store_release(&rt->closing, 1u);
+    for (aw__task *t = rt->all; t; t = t->all_next)
+        aw__task_abort_local(t);
+    /* Foreign spawns that are in the inbox come with it; `closing` turns away those behind them. */
+    aw__rt_drain(rt);
+    if (rt->live && aw__rt_run(rt, all_ended)) {
+        aw__report_deadlock(rt);
+        aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind",
+                   rt->live);
+    }
+
+    /* From here on requests are served by who makes them, under the lock. */
+    while (!aw__inbox_close(rt))
+        aw__rt_drain(rt);
+    aw__lock(&rt->lock);
+    rt->ended = true;
+    aw__task_release(&rt->main_task);
+    bool last = rt->allocated == 0;
+    aw__unlock(&rt->lock);
+    aw__thread.running = NULL;
+    if (last) aw__rt_free_memory(rt);
+}
+
+/* ---- Threads ---------------------------------------------------------------------------------- */
+
+aw_runtime *aw_runtime_current(void) {
+    return aw__thread.running ? aw__thread.running : aw__thread.entered;
+}
+
+aw_runtime *aw_cx_runtime(const aw_cx *cx) {
+    return cx->runtime ? cx->runtime : aw_runtime_current();
+}
+
+const aw_allocator *aw__allocator_for(const aw_runtime *rt) {
+    if (!rt) rt = aw_runtime_current();
+    return rt ? rt->allocator : aw_get_allocator();
+}
+
+aw_runtime *aw_enter(aw_runtime *rt) {
+    aw_runtime *previous = aw__thread.entered;
+    aw__thread.entered = rt;
+    return previous;
+}
+
+void aw_leave(aw_runtime *previous) {
+    aw__thread.entered = previous;
+}
+
+void aw_runtime_hold(aw_runtime *rt) {
+    aw__fetch_add(&rt->holds, 1u);
+}
+
+void aw_runtime_release(aw_runtime *rt) {
+    /* Whoever sleeps because of it has to look again. */
+    if (aw__fetch_sub(&rt->holds, 1u) == 1) aw__task_request(&rt->main_task, AW__KICK, 0);
+}
+
+size_t aw_runtime_task_count(const aw_runtime *rt) {
+    return rt->live;
+}
+
+void aw__rt_log(const aw_runtime *rt, aw_log_level level, const char *format, ...) {
+    char message[4096];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (rt->log)
+        rt->log(rt->log_data, level, message);
+    else
+        aw_log(level, "%s", message);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The current-thread runtime. Most of it belongs to the owner: the thread that is in block_on (or in
+ * aw_runtime_free). What other threads touch is at the end, and says how. */
+#ifndef AW_RUNTIME_RUNTIME_H
+#define AW_RUNTIME_RUNTIME_H
+
+#include <awake/runtime.h>
+
+#include "runtime/task.h"
+#include "runtime/wheel.h"
+
+typedef struct aw__queue {
+    aw__task *head, *tail;
+    uint32_t count;
+} aw__queue;
+
+struct aw_runtime {
+    /* Running tasks. */
+    aw__queue ready;   /* woken, in order */
+    aw__queue yielded; /* run after timers and the driver have been looked at */
+    aw__task *current; /* being polled now */
+    aw__meter meter;   /* of that poll */
+    aw_future *main;   /* of block_on */
+    uint32_t budget;
+    /* All tasks. */
+    aw__task *all;    /* that have not ended */
+    size_t live;      /* how many those are */
+    size_t allocated; /* headers not given back yet; after the end guarded by `lock` */
+    uint64_t next_id; /* even: of tasks spawned by the owner */
+    int64_t outside;  /* waits that something outside this runtime may end */
+    /* Cancels that take long. */
+    size_t cancelling; /* tasks in which something is being cancelled */
+    uint64_t watch_at; /* when to look at them; AW_FOREVER: nothing to watch */
+    uint64_t cancel_report, cleanup_deadline;
+    /* The world. */
+    aw_seam seam;
+    const aw_allocator *allocator;
+    aw_log_fn *log;
+    void *log_data;
+    const char *name;
+    uint64_t now; /* as of the last look; never ahead of the clock */
+    bool in_storage;
+
+    /* Shared with other threads. */
+    uint32_t owned;       /* atomic: a thread is the owner */
+    uint32_t closing;     /* atomic: no new tasks */
+    uint32_t holds;       /* atomic: aw_runtime_hold */
+    uint32_t paused;      /* atomic: the clock stands at `paused_now` */
+    uint64_t paused_now;  /* atomic */
+    uint64_t clock_lead;  /* atomic: how far (modulo 2^64) our clock is ahead of the seam's */
+    uint64_t outside_ids; /* atomic: odd: of tasks spawned by others */
+    aw__task *inbox;      /* atomic: see inbox.h */
+    uint32_t park_word;   /* the owner sleeps on it, unless the seam has a way of its own */
+    uint32_t lock;        /* guards what follows, and tasks after the end */
+    struct aw_task_join_future *joins; /* joins that wait on other threads; atomic to peek at */
+    struct aw__waiting *waiting;       /* threads that would take over when the owner leaves */
+    bool ended;                        /* freed when no task is allocated any more */
+    aw__wheel wheel;                   /* has its own lock */
+    aw__task main_task;
+};
+
+_Static_assert(sizeof(aw_runtime) <= AW_RUNTIME_SIZE, "AW_RUNTIME_SIZE in awake/runtime.h");
+
+/* What this thread is doing. */
+struct aw__thread {
+    aw_runtime *running; /* is the owner of */
+    aw_runtime *entered;
+};
+extern _Thread_local struct aw__thread aw__thread __attribute__((tls_model("initial-exec")));
+
+static inline bool aw__is_owner(const aw_runtime *rt) {
+    return aw__thread.running == rt;
+}
+
+static inline uint64_t aw__rt_now(const aw_runtime *rt) {
+    if (aw__load_acquire(&rt->paused)) return aw__load_acquire(&rt->paused_now);
+    return rt->seam.now(rt->seam.data) + aw__load_relaxed(&rt->clock_lead);
+}
+
+static inline void aw__queue_push(aw__queue *q, aw__task *t) {
+    t->next = NULL;
+    if (q->tail)
+        q->tail->next = t;
+    else
+        q->head = t;
+    q->tail = t;
+    q->count++;
+}
+
+void aw__rt_log(const aw_runtime *rt, aw_log_level level, const char *format, ...) AW_PRINTF(3, 4);
+
+/* Sleep until a deadline of the seam's clock, and end that from any thread. */
+void aw__rt_park(aw_runtime *rt, uint64_t deadline);
+void aw__rt_unpark(aw_runtime *rt);
+
+/* scheduler.c: the loop. By the owner. */
+bool aw__rt_acquire(aw_runtime *rt); /* become the owner; false: somebody is */
+void aw__rt_disown(aw_runtime *rt);
+int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)); /* 0, or -EDEADLK */
+void aw__rt_drain(aw_runtime *rt);                                  /* serve the inbox */
+void aw__rt_free_memory(aw_runtime *rt);
+
+/* join.c: wake the joins of other threads whose task has ended. */
+void aw__rt_wake_joins(aw_runtime *rt);
+
+/* local.c */
+void aw__locals_release(aw__task *t);
+
+/* report.c: see there. */
+void aw__report_if_lost(aw_runtime *rt, aw__task *t);
+bool aw__is_deadlock(const aw_runtime *rt);
+void aw__report_deadlock(const aw_runtime *rt);
+void aw__watch_begin(aw_runtime *rt);
+void aw__watch(aw_runtime *rt, uint64_t now);
+void aw__name_task(char *buf, size_t size, const aw__task *t);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The loop of the current-thread runtime, and block_on. By the owner only, except where it says so.
+ *
+ * One turn: run up to a batch of tasks; serve the inbox; fire timers; then those that yielded are
+ * ready again; and when nothing is ready, sleep until the next timer or the next push to the inbox. */
+#include <errno.h>
+
+#include "core/lock.h"
+#include "core/misuse.h"
+#include "runtime/inbox.h"
+#include "runtime/runtime.h"
+
+_Thread_local struct aw__thread aw__thread;
+
+/* ---- One task --------------------------------------------------------------------------------- */
+
+/* Keep the count of tasks in which something is being cancelled; see report.c. */
+static void count_cancels(aw_runtime *rt, aw__task *t, bool ended) {
+    int32_t n = (int32_t)t->cancelling + rt->meter.cancelling;
+    t->cancelling = n < 0 ? 0 : n > 0xffff ? 0xffff : (uint16_t)n;
+    bool counts = !ended && t->cancelling > 0;
+    if (counts == !!(t->flags & AW__COUNTED)) return;
+    t->flags = (uint16_t)((t->flags ^ AW__COUNTED) & (AW__AGE - 1));
+    if (counts && rt->cancelling++ == 0) aw__watch_begin(rt);
+    if (!counts) rt->cancelling--;
+}
+
+static void run_task(aw_runtime *rt, aw__task *t) {
+    aw_waker waker = {&aw__task_waker_type, t};
+    aw_cx cx = {&waker, rt, &rt->meter};
+    aw_future *f = t->flags & AW__MAIN ? rt->main : aw__task_frame(t);
+    rt->meter.budget = t->flags & AW__FREELY ? UINT32_MAX : rt->budget;
+    rt->meter.armed = rt->meter.outside = rt->meter.cancelling = 0;
+    rt->current = t;
+    t->flags &= (uint16_t) ~(AW__QUEUED | AW__YIELDED);
+    aw_poll r = t->flags & AW__CANCEL ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+    rt->current = NULL;
+    t->armed += rt->meter.armed;
+    rt->outside += rt->meter.outside;
+    if (AW__UNLIKELY(rt->meter.cancelling || t->flags & AW__COUNTED))
+        count_cancels(rt, t, r != AW_PENDING);
+    if (r != AW_PENDING)
+        aw__task_complete(t, r);
+    else if (t->flags & AW__QUEUED) /* woken while it ran */
+        aw__queue_push(t->flags & AW__YIELDED ? &rt->yielded : &rt->ready, t);
+    else if (AW__UNLIKELY(t->armed <= 0))
+        aw__report_if_lost(rt, t);
+}
+
+/* ---- The queue -------------------------------------------------------------------------------- */
+
+static aw__task *pop(aw_runtime *rt) {
+    aw__queue *q = &rt->ready;
+    aw__task *before = NULL, *t = q->head;
+    if (!t) return NULL;
+    if (rt->seam.pick && q->count > 1) {
+        uint32_t n = q->count < 32 ? q->count : 32, i = rt->seam.pick(rt->seam.data, n);
+        for (i = i < n ? i : 0; i; i--) {
+            before = t;
+            t = t->next;
+        }
+    }
+    if (before)
+        before->next = t->next;
+    else
+        q->head = t->next;
+    if (q->tail == t) q->tail = before;
+    q->count--;
+    return t;
+}
+
+/* Those that yielded come behind those that are ready. */
+static void append_yielded(aw_runtime *rt) {
+    aw__queue *q = &rt->ready, *y = &rt->yielded;
+    if (!y->head) return;
+    if (q->tail)
+        q->tail->next = y->head;
+    else
+        q->head = y->head;
+    q->tail = y->tail;
+    q->count += y->count;
+    *y = (aw__queue){NULL, NULL, 0};
+}
+
+void aw__rt_drain(aw_runtime *rt) {
+    for (aw__task *t = aw__inbox_take(rt), *next; t; t = next) {
+        next = t->inbox_next; /* once served it may be gone, or in the inbox again */
+        aw__task_serve(t);
+    }
+}
+
+/* ---- Sleeping --------------------------------------------------------------------------------- */
+
+/* Nothing is ready. Sleep until something may be; -EDEADLK when that cannot happen. */
+static int idle(aw_runtime *rt) {
+    bool held = aw__load_acquire(&rt->holds) != 0;
+    bool jump = aw__load_relaxed(&rt->paused) && !held;
+    uint64_t next = aw__wheel_next(&rt->wheel, jump);
+    if (rt->watch_at < next) next = rt->watch_at;
+    if (jump && next != AW_FOREVER) {
+        /* A paused clock has nothing to wait for but the others, and they have nothing to do. */
+        if (aw__load_relaxed(&rt->inbox) == NULL && next > aw__load_relaxed(&rt->paused_now))
+            aw__store_release(&rt->paused_now, next);
+        return 0;
+    }
+    if (aw__load_relaxed(&rt->paused)) next = AW_FOREVER; /* held: somebody will come back */
+    if (next == AW_FOREVER && !held && aw__is_deadlock(rt)) return -EDEADLK;
+    if (!aw__inbox_park(rt)) return 0;
+    if (next != AW_FOREVER) next -= aw__load_relaxed(&rt->clock_lead);
+    aw__rt_park(rt, next);
+    aw__rt_drain(rt);
+    return 0;
+}
+
+int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)) {
+    enum { BATCH = 64 };
+    for (;;) {
+        aw__task *t;
+        for (int n = 0; n < BATCH && (t = pop(rt)); n++) {
+            run_task(rt, t);
+            if (done(rt)) return 0;
+        }
+        if (aw__load_relaxed(&rt->inbox)) aw__rt_drain(rt);
+        /* Another thread may insert a timer at any time: `asleep` is what tells it to wake us. */
+        if (aw__load_relaxed(&rt->wheel.count) || rt->watch_at != AW_FOREVER) {
+            rt->now = aw__rt_now(rt);
+            aw__wheel_advance(&rt->wheel, rt->now);
+            if (rt->watch_at <= rt->now) aw__watch(rt, rt->now);
+        }
+        append_yielded(rt);
+        if (done(rt)) return 0;
+        if (!rt->ready.head) {
+            int error = idle(rt);
+            if (error) return error;
+        }
+    }
+}
+
+/* ---- Ownership -------------------------------------------------------------------------------- */
+
+/* A thread in block_on while another one owns the runtime. */
+struct aw__waiting {
+    aw_parker *parker;
+    struct aw__waiting *next;
+};
+
+bool aw__rt_acquire(aw_runtime *rt) {
+    uint32_t free = 0;
+    if (!aw__cas(&rt->owned, &free, 1u)) return false;
+    aw__thread.running = rt;
+    return true;
+}
+
+void aw__rt_disown(aw_runtime *rt) {
+    aw__thread.running = NULL;
+    aw__store_release(&rt->owned, 0u);
+    aw__lock(&rt->lock);
+    for (struct aw__waiting *w = rt->waiting; w; w = w->next)
+        aw_parker_unpark(w->parker);
+    aw__unlock(&rt->lock);
+}
+
+/* ---- block_on --------------------------------------------------------------------------------- */
+
+static bool main_done(const aw_runtime *rt) {
+    return rt->main_task.flags & AW__DONE;
+}
+
+/* Run the main future to its end; by the owner. */
+static int run_main(aw_runtime *rt, aw_future *f, uint16_t flags) {
+    aw__task *t = &rt->main_task;
+    rt->main = f;
+    t->flags = (uint16_t)(AW__MAIN | flags);
+    t->armed = 0;
+    t->fail = 0;
+    t->cancelling = 0;
+    t->status = AW__RUNNING;
+    aw__task_wake_local(t);
+    int error = aw__rt_run(rt, main_done);
+    if (error) {
+        aw__report_deadlock(rt);
+        /* Its memory is the caller's, who is about to go on: it must be gone first. */
+        aw__task_abort_local(t);
+        if (aw__rt_run(rt, main_done))
+            aw__misuse("the main future '%s' cannot be cancelled: nothing will wake it",
+                       f->type->name);
+    }
+    rt->main = NULL;
+    int status = t->status;
+    return status == AW__FINISHED ? 0 : error && status == -ECANCELED ? error : status;
+}
+
+/* Another thread owns the runtime: poll the future here. Its timers and joins are served over there.
+ * When the owner leaves, take over. */
+static int block_beside(aw_runtime *rt, aw_future *f) {
+    struct aw__waiting w = {aw_parker_new(), NULL};
+    if (!w.parker) {
+        aw__cancel_unstarted(f);
+        return -ENOMEM;
+    }
+    aw_runtime_hold(rt);
+    aw__lock(&rt->lock);
+    w.next = rt->waiting;
+    rt->waiting = &w;
+    aw__unlock(&rt->lock);
+
+    aw_waker waker = aw_parker_waker(w.parker);
+    aw__meter meter = {.budget = rt->budget};
+    aw_cx cx = {&waker, rt, &meter};
+    bool owner = false;
+    aw_poll r;
+    while (!(owner = aw__rt_acquire(rt)) && (r = aw_future_poll(f, &cx)) == AW_PENDING) {
+        meter.budget = rt->budget;
+        aw_parker_park(w.parker);
+    }
+
+    aw__lock(&rt->lock);
+    struct aw__waiting **at = &rt->waiting;
+    while (*at != &w)
+        at = &(*at)->next;
+    *at = w.next;
+    aw__unlock(&rt->lock);
+    aw_runtime_release(rt);
+    int error = 0;
+    if (owner) {
+        error = run_main(rt, f, 0);
+        aw__rt_disown(rt);
+    }
+    aw_parker_free(w.parker);
+    return error;
+}
+
+int aw_block_on_future(aw_runtime *rt, aw_future *f) {
+    aw_runtime *running = aw__thread.running;
+    if (running) {
+        char name[256] = "a task";
+        if (running->current) aw__name_task(name, sizeof name, running->current);
+        aw_log(AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
+               f->type->name, name);
+        aw__cancel_unstarted(f);
+        return -EPERM;
+    }
+    if (aw__load_acquire(&rt->closing)) {
+        aw__cancel_unstarted(f);
+        return -ESHUTDOWN;
+    }
+    if (!aw__rt_acquire(rt)) return block_beside(rt, f);
+    int error = run_main(rt, f, 0);
+    aw__rt_disown(rt);
+    return error;
+}
+
+int aw_run_future(aw_future *f) {
+    aw_runtime *rt;
+    int error = aw_runtime_new(&rt, NULL);
+    if (error) {
+        aw__cancel_unstarted(f);
+        return error;
+    }
+    error = aw_block_on_future(rt, f);
+    aw_runtime_free(rt);
+    return error;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a task: spawned, woken, aborted, completed, released. task.h has the protocol. */
+#include "runtime/task.h"
+
+#include <awake/async.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/lock.h"
+#include "core/misuse.h"
+#include "runtime/inbox.h"
+#include "runtime/runtime.h"
+
+/* ---- Requests from other threads -------------------------------------------------------------- */
+
+/* The runtime has ended: there is no owner, the lock makes us one (rule 5). Of what can be asked only
+ * giving back references is left to do. */
+static void serve_orphan(aw_runtime *rt, aw__task *t) {
+    aw__lock(&rt->lock);
+    uint32_t bits = aw__exchange(&t->shared, 0u);
+    t->local += aw__ref_count(bits);
+    if (bits & AW__DROP && aw__load_relaxed(&t->status) == AW__FINISHED) {
+        aw__unlock(
+            &rt->lock); /* not with the lock: it is the user's code. The handle keeps the task */
+        aw_future_discard(aw__task_frame(t));
+        aw__lock(&rt->lock);
+    }
+    if (bits & AW__DROP) t->local--;
+    t->local++;
+    aw__task_release(t);
+    bool last = rt->ended && rt->allocated == 0;
+    aw__unlock(&rt->lock);
+    if (last) aw__rt_free_memory(rt);
+}
+
+void aw__task_request(aw__task *t, uint32_t bits, int refs) {
+    aw_runtime *rt = t->rt;
+    uint32_t old = aw__load_relaxed(&t->shared), new;
+    bool send;
+    do {
+        new = (old | bits) + (uint32_t)(refs * AW__REF);
+        int32_t count = aw__ref_count(new);
+        send = bits || (refs < 0 && (count < 0 || (count == 0 && new &AW__WATCH)));
+        if (send) new |= AW__INBOX;
+    } while (!aw__cas(&t->shared, &old, new));
+    /* Without INBOX, and without a reference of ours, the task may be gone by now. */
+    if (send && !(old & AW__INBOX) && !aw__inbox_push(rt, t)) serve_orphan(rt, t);
+}
+
+void aw__task_serve(aw__task *t) {
+    aw_runtime *rt = t->rt;
+    uint32_t bits = aw__exchange(&t->shared, 0u);
+    t->local += aw__ref_count(bits) + 1; /* ours, for the time being */
+    if (bits & AW__NEW) {
+        rt->allocated++;
+        rt->live++;
+        t->all_next = rt->all;
+        t->all_prev = NULL;
+        if (rt->all) rt->all->all_prev = t;
+        rt->all = t;
+        if (aw__load_relaxed(&rt->closing)) {
+            aw__cancel_unstarted(aw__task_frame(t));
+            aw__task_complete(t, AW_CANCELLED);
+        }
+    }
+    if (bits & AW__ABORT) aw__task_abort_local(t);
+    if (bits & AW__WAKE) aw__task_wake_local(t);
+    if (bits & AW__KICK) aw__rt_wake_joins(rt);
+    if (bits & AW__DROP) {
+        t->flags &= (uint16_t)~AW__HANDLE;
+        if (aw__load_relaxed(&t->status) == AW__FINISHED) aw_future_discard(aw__task_frame(t));
+        aw__task_release(t);
+    }
+    aw__task_release(t);
+}
+
+/* ---- References ------------------------------------------------------------------------------- */
+
+static void free_task(aw__task *t) {
+    aw_runtime *rt = t->rt;
+    rt->allocated--;
+    if (t->flags & AW__STORAGE)
+        aw__store_release(&t->rt, (aw_runtime *)NULL);
+    else if (!(t->flags & AW__MAIN)) /* which is part of the runtime */
+        aw__release(rt->allocator, t, sizeof *t + t->size);
+}
+
+void aw__task_release(aw__task *t) {
+    if (--t->local > 0) return;
+    if (aw__load_acquire(&t->shared) == 0) { /* rule 4 */
+        free_task(t);
+        return;
+    }
+    uint32_t old = aw__fetch_or(&t->shared, (uint32_t)AW__WATCH);
+    if (aw__ref_count(old) == 0 && !(old & AW__INBOX)) free_task(t);
+}
+
+/* ---- Wakers ----------------------------------------------------------------------------------- */
+
+void aw__task_wake_local(aw__task *t) {
+    aw_runtime *rt = t->rt;
+    if (t == rt->current) {
+        /* It may end in this very poll: it is queued when it has not. A plain wake beats a yield. */
+        if (!rt->meter.yielding)
+            t->flags = (uint16_t)((t->flags | AW__QUEUED) & ~AW__YIELDED);
+        else if (!(t->flags & AW__QUEUED))
+            t->flags |= AW__QUEUED | AW__YIELDED;
+    } else if (!(t->flags & (AW__QUEUED | AW__DONE))) {
+        t->flags |= AW__QUEUED;
+        aw__queue_push(&rt->ready, t);
+    }
+}
+
+void aw__task_wake(aw__task *t) {
+    if (aw__is_owner(t->rt))
+        aw__task_wake_local(t);
+    else
+        aw__task_request(t, AW__WAKE, 0);
+}
+
+static aw_waker waker_clone(void *data) {
+    aw__task *t = data;
+    if (aw__is_owner(t->rt))
+        t->local++;
+    else
+        aw__fetch_add_relaxed(&t->shared, (uint32_t)AW__REF);
+    return (aw_waker){&aw__task_waker_type, t};
+}
+
+static void waker_wake_by_ref(void *data) {
+    aw__task_wake(data);
+}
+
+static void waker_wake(void *data) {
+    aw__task *t = data;
+    if (aw__is_owner(t->rt)) {
+        aw__task_wake_local(t);
+        aw__task_release(t);
+    } else {
+        aw__task_request(t, AW__WAKE, -1);
+    }
+}
+
+static void waker_drop(void *data) {
+    aw__task *t = data;
+    if (aw__is_owner(t->rt))
+        aw__task_release(t);
+    else
+        aw__task_request(t, 0, -1);
+}
+
+const aw_waker_type aw__task_waker_type = {
+    .self_size = sizeof(aw_waker_type),
+    .name = "task",
+    .clone = waker_clone,
+    .wake = waker_wake,
+    .wake_by_ref = waker_wake_by_ref,
+    .drop = waker_drop,
+};
+
+/* ---- Spawn ------------------------------------------------------------------------------------ */
+
+void aw__cancel_unstarted(aw_future *f) {
+    aw_waker noop = aw_noop_waker();
+    aw_cx cx = aw_cx_from_waker(&noop);
+    if (aw_future_cancel(f, &cx) != AW_CANCELLED)
+        aw__misuse("cancel of future '%s', which never ran, did not end at once", f->type->name);
+}
+
+static aw_future *spawn_failed(aw_future *f, int error) {
+    aw__cancel_unstarted(f);
+    return aw__error_handle(error);
+}
+
+aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
+                           void *storage) {
+    if (!rt) rt = aw_runtime_current();
+    if (!rt) {
+        aw_log(AW_LOG_PROBLEM, "%s:%d: spawn of '%s' outside a runtime: enter one first",
+               place->file, place->line, f->type->name);
+        return spawn_failed(f, -ENXIO);
+    }
+    if (aw__load_acquire(&rt->closing)) return spawn_failed(f, -ECANCELED);
+    if (size > UINT32_MAX - sizeof(aw__task)) return spawn_failed(f, -ENOMEM);
+    aw__task *t = storage;
+    if (storage && !aw__task_storage_free(storage)) return spawn_failed(f, -EBUSY);
+    if (!storage) t = aw__alloc(rt->allocator, sizeof *t + size);
+    if (!t) return spawn_failed(f, -ENOMEM);
+
+    *t = (aw__task){
+        .rt = rt,
+        .local = 2, /* the runtime's and the handle's */
+        .status = AW__RUNNING,
+        .flags = AW__HANDLE | (storage ? AW__STORAGE : 0),
+        .size = (uint32_t)size,
+        .place = place,
+    };
+    memcpy(aw__task_frame(t), f, size);
+    if (aw__is_owner(rt)) {
+        t->id = rt->next_id += 2;
+        t->shared = AW__NEW | AW__WAKE;
+        aw__task_serve(t);
+    } else {
+        t->id = aw__fetch_add_relaxed(&rt->outside_ids, 2u);
+        t->shared = AW__NEW | AW__WAKE | AW__INBOX;
+        if (!aw__inbox_push(rt, t)) {
+            aw_future *failed = spawn_failed(aw__task_frame(t), -ECANCELED);
+            if (storage)
+                aw__store_release(&t->rt, (aw_runtime *)NULL);
+            else
+                aw__release(rt->allocator, t, sizeof *t + size);
+            return failed;
+        }
+    }
+    return aw__task_frame(t);
+}
+
+bool aw__task_storage_free(const void *room) {
+    return aw__load_acquire(&((const aw__task *)room)->rt) == NULL;
+}
+
+/* ---- End -------------------------------------------------------------------------------------- */
+
+void aw__task_complete(aw__task *t, aw_poll answer) {
+    aw_runtime *rt = t->rt;
+    t->flags |= AW__DONE;
+    aw__locals_release(t);
+    if (!(t->flags & AW__MAIN)) {
+        rt->live--;
+        if (t->all_next) t->all_next->all_prev = t->all_prev;
+        if (t->all_prev)
+            t->all_prev->all_next = t->all_next;
+        else
+            rt->all = t->all_next;
+        if (answer == AW_READY && !(t->flags & AW__HANDLE)) aw_future_discard(aw__task_frame(t));
+    }
+    int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
+    /* Release: the output, for who joins on another thread. */
+    aw__store_release(&t->status, status);
+    if (t->joiner) {
+        aw_waker waker = t->joiner->waker, later;
+        t->joiner->linked = false;
+        t->joiner = NULL;
+        if (aw__wake_or_clone(&waker, &later)) aw_waker_wake(later);
+    }
+    if (aw__load_relaxed(&rt->joins)) aw__rt_wake_joins(rt);
+    if (!(t->flags & AW__MAIN)) aw__task_release(t);
+}
+
+/* ---- Handles ---------------------------------------------------------------------------------- */
+
+void aw__task_abort_local(aw__task *t) {
+    if (t->flags & (AW__DONE | AW__CANCEL)) return;
+    t->flags |= AW__CANCEL;
+    aw__task_wake_local(t);
+}
+
+void aw__task_abort(aw_future *frame) {
+    if (aw__task_error(frame)) return;
+    aw__task *t = aw__task_of(frame);
+    if (aw__is_owner(t->rt))
+        aw__task_abort_local(t);
+    else
+        aw__task_request(t, AW__ABORT, 0);
+}
+
+void aw__task_drop(aw_future *frame) {
+    if (aw__task_error(frame)) return;
+    aw__task *t = aw__task_of(frame);
+    if (!aw__is_owner(t->rt)) {
+        aw__task_request(t, AW__DROP, 0); /* the owner gives up the handle's reference */
+        return;
+    }
+    t->flags &= (uint16_t)~AW__HANDLE;
+    if (t->status == AW__FINISHED) aw_future_discard(frame);
+    aw__task_release(t);
+}
+
+bool aw__task_is_finished(const aw_future *frame) {
+    return aw__task_error(frame) || aw__load_acquire(&aw__task_of(frame)->status) != AW__RUNNING;
+}
+
+int aw__task_error(const aw_future *frame) {
+    intptr_t v = (intptr_t)frame;
+    return v < 0 && v >= -4096 * 16 ? (int)(v / 16) : 0;
+}
+
+uint64_t aw__task_id(const aw_future *frame) {
+    return aw__task_error(frame) ? 0 : aw__task_of(frame)->id;
+}
+
+const char *aw__task_name(const aw_future *frame) {
+    if (aw__task_error(frame)) return "(not spawned)";
+    const aw__task *t = aw__task_of(frame);
+    return t->place->name ? t->place->name : frame->type->name;
+}
+
+const aw_place *aw__task_place(const aw_future *frame) {
+    return aw__task_error(frame) ? NULL : aw__task_of(frame)->place;
+}
+
+/* ---- From inside ------------------------------------------------------------------------------ */
+
+uint64_t aw_current_task_id(void) {
+    const aw_runtime *rt = aw__thread.running;
+    return rt && rt->current ? rt->current->id : 0;
+}
+
+static aw__task *current_task(const aw_cx *cx) {
+    aw_runtime *rt = cx->runtime;
+    return rt && aw__is_owner(rt) ? rt->current : NULL;
+}
+
+int aw_fail(aw_cx *cx, int code) {
+    aw__task *t = current_task(cx);
+    if (!t) return -ENXIO;
+    if (code >= 0 || code < -4095) return -EINVAL;
+    if (!t->fail) t->fail = (int16_t)code;
+    aw__task_abort_local(t);
+    return 0;
+}
+
+void aw__fail(aw_cx *cx, int code, const char *file, int line) {
+    int error = aw_fail(cx, code);
+    if (error == -ENXIO) aw__misuse("%s:%d: AW_FAIL outside a task of a runtime", file, line);
+    if (error) aw__misuse("%s:%d: AW_FAIL(%d): not a negative errno", file, line, code);
+}
+
+int aw_unbudgeted(aw_cx *cx, bool on) {
+    aw__task *t = current_task(cx);
+    if (!t) return -ENXIO;
+    if (on) {
+        t->flags |= AW__FREELY;
+        cx->meter->budget = UINT32_MAX;
+    } else {
+        t->flags &= (uint16_t)~AW__FREELY;
+        if (cx->meter->budget > cx->runtime->budget) cx->meter->budget = cx->runtime->budget;
+    }
+    return 0;
+}

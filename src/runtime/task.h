@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A task: one allocation that holds this header and, right behind it, the future. The handle that
+ * users get is the address of that future.
+ *
+ * Two kinds of fields. Most belong to the *owner*, the thread that runs the runtime, which uses plain
+ * loads and stores. Every other thread goes through `shared`, one atomic word, and the inbox.
+ *
+ * `shared` holds request bits and a signed count of references:
+ *   1. Another thread that wants something (wake, abort, drop the handle, look at the count) sets the
+ *      request bit and INBOX in one read-modify-write. Whoever sets INBOX pushes the task to the
+ *      inbox; it is in there at most once. INBOX keeps the task alive like a reference.
+ *   2. The owner empties the inbox: it takes the whole word with one exchange (acquire: what the
+ *      others wrote before their request is visible to the next poll), adds the count to `local`, and
+ *      acts on the bits.
+ *   3. References (wakers; the runtime's own; the handle's) are counted in two places: `local` by the
+ *      owner, `shared` by everyone else. Only their sum means something: a waker cloned here and
+ *      dropped there leaves 1 here and -1 there. The task is free when the sum is zero and INBOX is
+ *      not set. Only the owner can know the sum, so another thread whose drop takes the shared count
+ *      below zero, or to zero while WATCH is set, sends the task to the inbox. WATCH says that
+ *      `local` is zero, which the owner sets when it gives up its last reference.
+ *   4. When sum and INBOX are zero nobody can change the word any more, so the owner may see that
+ *      with a plain acquire load: no locked instruction in the life of a task that stays on its thread.
+ *   5. After the runtime has ended the inbox is closed. Then there is no owner, and what rule 2 does is
+ *      done by the requesting thread itself, under the runtime's lock. */
+#ifndef AW_RUNTIME_TASK_H
+#define AW_RUNTIME_TASK_H
+
+#include <awake/task.h>
+
+#include "core/atomic.h"
+
+typedef struct aw__task aw__task;
+
+struct aw__task {
+    aw__task *next;       /* owner: in the run queue */
+    aw__task *inbox_next; /* in the inbox */
+    aw_runtime *rt;       /* NULL: storage of the caller's that is not in use */
+    uint32_t shared;      /* atomic: see above */
+    int32_t local;        /* owner: references counted here */
+    int32_t status;       /* atomic: see AW__RUNNING; written by the owner when it ends */
+    int32_t armed;        /* owner: waits that will wake it */
+    uint16_t flags;       /* owner */
+    int16_t fail;         /* owner: the code of AW_FAIL */
+    uint32_t size;        /* of the future */
+    struct aw_task_join_future *joiner; /* owner: the join that waits for it on this thread */
+    aw__task *all_next, *all_prev;      /* owner: the list of tasks that have not ended */
+    const aw_place *place;
+    uint64_t id : 48;
+    uint64_t cancelling : 16; /* owner: futures in it that are being cancelled */
+    struct aw__local *locals; /* owner */
+};
+
+_Static_assert(sizeof(aw__task) == AW_TASK_OVERHEAD, "AW_TASK_OVERHEAD in awake/task.h");
+
+enum { /* shared */
+       AW__INBOX = 1,
+       AW__WAKE = 2,
+       AW__ABORT = 4,
+       AW__DROP = 8,   /* the handle was given back */
+       AW__NEW = 16,   /* spawned by another thread: not in the runtime's list yet */
+       AW__KICK = 32,  /* of the main task: look at the joins of other threads */
+       AW__WATCH = 64, /* local is zero */
+       AW__REF = 256   /* one reference; the count is signed */
+};
+
+enum { /* flags */
+       AW__QUEUED = 1,
+       AW__DONE = 2,
+       AW__CANCEL = 4,    /* to be cancelled, not polled */
+       AW__MAIN = 8,      /* the future of block_on, which is not behind the header */
+       AW__HANDLE = 16,   /* somebody has the handle */
+       AW__STORAGE = 32,  /* in memory of the caller's */
+       AW__FREELY = 64,   /* without a budget */
+       AW__COUNTED = 128, /* in the runtime's count of tasks that are being cancelled */
+       AW__YIELDED = 256, /* woken while it runs, and content to wait */
+       AW__AGE = 4096     /* four bits: how many watches its cancel has lasted */
+};
+
+enum { /* status; negative: the error */
+       AW__FINISHED = 0,
+       AW__RUNNING = 1,
+       AW__TAKEN = 2 /* finished, and the output has been taken; written by the handle's holder */
+};
+
+static inline aw_future *aw__task_frame(aw__task *t) {
+    return (aw_future *)(void *)(t + 1);
+}
+static inline aw__task *aw__task_of(const aw_future *frame) {
+    return (aw__task *)(uintptr_t)frame - 1;
+}
+static inline int32_t aw__ref_count(uint32_t shared) {
+    return (int32_t)shared >> 8;
+}
+
+/* A handle that stands for a failed spawn is a small negative multiple of 16. */
+static inline aw_future *aw__error_handle(int error) {
+    return (aw_future *)((intptr_t)error * 16);
+}
+
+extern const aw_waker_type aw__task_waker_type;
+
+/* Any thread. */
+void aw__task_wake(aw__task *t);
+/* Ask the owner to look at a task: request bits, and a change to the count of references. */
+void aw__task_request(aw__task *t, uint32_t bits, int refs);
+
+/* Owner only. */
+void aw__task_wake_local(aw__task *t);
+void aw__task_abort_local(aw__task *t);
+void aw__task_release(aw__task *t);
+void aw__task_complete(aw__task *t, aw_poll answer);
+/* Act on what other threads asked for (rule 2), or, once closed, on their behalf (rule 5). */
+void aw__task_serve(aw__task *t);
+/* An unstarted future that will not be run: releases what its arguments own. */
+void aw__cancel_unstarted(aw_future *f);
+
+/* Wake a waker that was borrowed, under the lock that guards it. Ours touch only a queue; any other
+ * kind is cloned into *later, to be woken when the lock is free. True: it was. */
+static inline bool aw__wake_or_clone(const aw_waker *w, aw_waker *later) {
+    if (w->type == &aw__task_waker_type) {
+        aw__task_wake(w->data);
+        return false;
+    }
+    *later = aw_waker_clone(w);
+    return true;
+}
+
+#endif

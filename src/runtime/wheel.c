@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "runtime/wheel.h"
+
+#include "core/lock.h"
+#include "runtime/task.h"
+
+void aw__wheel_init(aw__wheel *w, aw_runtime *rt, uint64_t now) {
+    *w = (aw__wheel){.rt = rt, .tick = now >> AW__TICK_BITS};
+}
+
+static void append(aw__wheel *w, aw_sleep *s, unsigned level, unsigned slot) {
+    aw_sleep **head = &w->slots[level][slot];
+    if (!*head) {
+        *head = s->next = s->prev = s;
+        w->occupied[level] |= 1ULL << slot;
+    } else {
+        s->next = *head;
+        s->prev = (*head)->prev;
+        s->prev->next = s;
+        (*head)->prev = s;
+    }
+    s->slot = level << AW__SLOT_BITS | slot;
+}
+
+void aw__wheel_insert(aw__wheel *w, aw_sleep *s) {
+    uint64_t tick = s->when >> AW__TICK_BITS;
+    unsigned level = 0;
+    if (tick <= w->tick)
+        tick = w->tick; /* due, or about to be */
+    else
+        level = (63u - (unsigned)__builtin_clzll(tick ^ w->tick)) / AW__SLOT_BITS;
+    append(w, s, level, tick >> (level * AW__SLOT_BITS) & (AW__SLOTS - 1));
+    aw__store_relaxed(&w->count, w->count + 1); /* the owner peeks without the lock */
+}
+
+void aw__wheel_remove(aw__wheel *w, aw_sleep *s) {
+    unsigned level = s->slot >> AW__SLOT_BITS, slot = s->slot & (AW__SLOTS - 1);
+    aw_sleep **head = &w->slots[level][slot];
+    if (s->next == s) {
+        *head = NULL;
+        w->occupied[level] &= ~(1ULL << slot);
+    } else {
+        s->prev->next = s->next;
+        s->next->prev = s->prev;
+        if (*head == s) *head = s->next;
+    }
+    s->next = s->prev = NULL; /* a stale link must not look like a good one */
+    s->slot = AW__UNLINKED;
+    aw__store_relaxed(&w->count, w->count - 1);
+}
+
+/* The lowest occupied level: what is in it comes before everything above. */
+static int lowest_level(const aw__wheel *w) {
+    for (int level = 0; level < AW__LEVELS; level++)
+        if (w->occupied[level]) return level;
+    return -1;
+}
+
+/* The tick at which the first occupied slot of a level begins. */
+static uint64_t first_tick(const aw__wheel *w, int level, unsigned *slot) {
+    *slot = (unsigned)__builtin_ctzll(w->occupied[level]);
+    int shift = level * AW__SLOT_BITS, above = shift + AW__SLOT_BITS;
+    uint64_t base = above < 64 ? w->tick >> above << above : 0;
+    return base | (uint64_t)*slot << shift;
+}
+
+/* Let the wheel stand at the beginning of a slot of a higher level, and spread its timers below. */
+static void cascade(aw__wheel *w, int level, unsigned slot, uint64_t tick) {
+    aw_sleep *first = w->slots[level][slot], *s = first;
+    w->slots[level][slot] = NULL;
+    w->occupied[level] &= ~(1ULL << slot);
+    w->tick = tick;
+    do {
+        aw_sleep *next = s->next;
+        aw__store_relaxed(&w->count, w->count - 1);
+        aw__wheel_insert(w, s);
+        s = next;
+    } while (s != first);
+}
+
+/* Take one due timer out of a slot; NULL when none is. */
+static aw_sleep *take_due(aw__wheel *w, unsigned slot, uint64_t now) {
+    aw_sleep *first = w->slots[0][slot], *s = first;
+    if (!first) return NULL;
+    do {
+        if (s->when <= now) {
+            aw__wheel_remove(w, s);
+            return s;
+        }
+        s = s->next;
+    } while (s != first);
+    return NULL;
+}
+
+/* The next due timer, out of the wheel, in the order of their slots; NULL when there is none. */
+static aw_sleep *next_due(aw__wheel *w, uint64_t now) {
+    uint64_t target = now >> AW__TICK_BITS;
+    for (;;) {
+        int level = lowest_level(w);
+        unsigned slot = 0;
+        uint64_t tick = level < 0 ? UINT64_MAX : first_tick(w, level, &slot);
+        if (level < 0 || tick > target) {
+            if (w->tick < target) w->tick = target;
+            return NULL;
+        }
+        if (level > 0) {
+            cascade(w, level, slot, tick);
+            continue;
+        }
+        if (w->tick < tick) w->tick = tick;
+        return take_due(w, slot, now); /* NULL: only what is due later in this very tick is left */
+    }
+}
+
+void aw__wheel_advance(aw__wheel *w, uint64_t now) {
+    enum { BATCH = 64 }; /* others get the lock in between */
+    for (bool more = true; more;) {
+        aw_waker later = {NULL, NULL};
+        more = false;
+        aw__lock(&w->lock);
+        w->asleep = 0;
+        for (int n = 0; n < BATCH && !later.type; n++) {
+            aw_sleep *s = next_due(w, now);
+            if (!(more = s != NULL)) break;
+            /* The future may end as soon as it sees FIRED, but not before it has had the lock: the
+             * borrowed waker is good for this call. */
+            aw__store_release(&s->future.state, (uint32_t)AW__SLEEP_FIRED);
+            aw__wake_or_clone(&s->waker, &later);
+        }
+        aw__unlock(&w->lock);
+        if (later.type) aw_waker_wake(later);
+    }
+}
+
+uint64_t aw__wheel_next(aw__wheel *w, bool exact) {
+    uint64_t next = AW_FOREVER;
+    aw__lock(&w->lock);
+    int level;
+    unsigned slot;
+    while ((level = lowest_level(w)) > 0) {
+        uint64_t tick = first_tick(w, level, &slot);
+        if (!exact) {
+            next = tick << AW__TICK_BITS;
+            break;
+        }
+        cascade(w, level, slot, tick);
+    }
+    if (level == 0) {
+        first_tick(w, 0, &slot);
+        aw_sleep *first = w->slots[0][slot], *s = first;
+        do {
+            if (s->when < next) next = s->when;
+            s = s->next;
+        } while (s != first);
+    }
+    w->asleep = next;
+    aw__unlock(&w->lock);
+    return next;
+}
