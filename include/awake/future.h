@@ -93,6 +93,7 @@ typedef struct aw__meter {
     int32_t cancelling; /* change in the number of futures that are being cancelled */
     uint64_t random;    /* for fair choices */
     bool yielding;      /* a wake of the running task means: behind the others */
+    int fail;           /* a negative errno: the task is to end with it */
 } aw__meter;
 
 struct aw_cx {

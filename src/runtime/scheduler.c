@@ -31,11 +31,15 @@ static void run_task(aw_runtime *rt, aw__task *t) {
     aw_cx cx = {&waker, rt, &rt->meter};
     aw_future *f = t->flags & AW__MAIN ? rt->main : aw__task_frame(t);
     rt->meter.budget = t->flags & AW__FREELY ? UINT32_MAX : rt->budget;
-    rt->meter.armed = rt->meter.outside = rt->meter.cancelling = 0;
+    rt->meter.armed = rt->meter.outside = rt->meter.cancelling = rt->meter.fail = 0;
     rt->current = t;
     t->flags &= (uint16_t) ~(AW__QUEUED | AW__YIELDED);
     aw_poll r = t->flags & AW__CANCEL ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
     rt->current = NULL;
+    if (AW__UNLIKELY(rt->meter.fail) && !t->fail && r == AW_PENDING) {
+        t->fail = (int16_t)rt->meter.fail;
+        t->flags |= AW__CANCEL | AW__QUEUED;
+    }
     t->armed += rt->meter.armed;
     rt->outside += rt->meter.outside;
     if (AW__UNLIKELY(rt->meter.cancelling || t->flags & AW__COUNTED))
@@ -168,12 +172,12 @@ static bool main_done(const aw_runtime *rt) {
 }
 
 /* Run the main future to its end; by the owner. */
-static int run_main(aw_runtime *rt, aw_future *f, uint16_t flags) {
+static int run_main(aw_runtime *rt, aw_future *f, int fail) {
     aw__task *t = &rt->main_task;
     rt->main = f;
-    t->flags = (uint16_t)(AW__MAIN | flags);
+    t->flags = AW__MAIN | (fail ? AW__CANCEL : 0);
     t->armed = 0;
-    t->fail = 0;
+    t->fail = (int16_t)fail;
     t->cancelling = 0;
     t->status = AW__RUNNING;
     aw__task_wake_local(t);
@@ -209,10 +213,13 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     aw__meter meter = {.budget = rt->budget};
     aw_cx cx = {&waker, rt, &meter};
     bool owner = false;
-    aw_poll r;
-    while (!(owner = aw__rt_acquire(rt)) && (r = aw_future_poll(f, &cx)) == AW_PENDING) {
+    aw_poll r = AW_PENDING;
+    while (!(owner = aw__rt_acquire(rt))) {
+        bool failing = meter.fail;
+        r = failing ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+        if (r != AW_PENDING) break;
         meter.budget = rt->budget;
-        aw_parker_park(w.parker);
+        if (failing == !!meter.fail) aw_parker_park(w.parker);
     }
 
     aw__lock(&rt->lock);
@@ -222,9 +229,9 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     *at = w.next;
     aw__unlock(&rt->lock);
     aw_runtime_release(rt);
-    int error = 0;
+    int error = r == AW_CANCELLED ? meter.fail : 0;
     if (owner) {
-        error = run_main(rt, f, 0);
+        error = run_main(rt, f, meter.fail);
         aw__rt_disown(rt);
     }
     aw_parker_free(w.parker);

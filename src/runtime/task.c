@@ -50,17 +50,22 @@ void aw__task_request(aw__task *t, uint32_t bits, int refs) {
     if (send && !(old & AW__INBOX) && !aw__inbox_push(rt, t)) serve_orphan(rt, t);
 }
 
+/* Into the list of tasks. */
+static void adopt(aw_runtime *rt, aw__task *t) {
+    rt->allocated++;
+    rt->live++;
+    t->all_next = rt->all;
+    t->all_prev = NULL;
+    if (rt->all) rt->all->all_prev = t;
+    rt->all = t;
+}
+
 void aw__task_serve(aw__task *t) {
     aw_runtime *rt = t->rt;
     uint32_t bits = aw__exchange(&t->shared, 0u);
     t->local += aw__ref_count(bits) + 1; /* ours, for the time being */
     if (bits & AW__NEW) {
-        rt->allocated++;
-        rt->live++;
-        t->all_next = rt->all;
-        t->all_prev = NULL;
-        if (rt->all) rt->all->all_prev = t;
-        rt->all = t;
+        adopt(rt, t);
         if (aw__load_relaxed(&rt->closing)) {
             aw__cancel_unstarted(aw__task_frame(t));
             aw__task_complete(t, AW_CANCELLED);
@@ -201,8 +206,8 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
     memcpy(aw__task_frame(t), f, size);
     if (aw__is_owner(rt)) {
         t->id = rt->next_id += 2;
-        t->shared = AW__NEW | AW__WAKE;
-        aw__task_serve(t);
+        adopt(rt, t);
+        aw__task_wake_local(t);
     } else {
         t->id = aw__fetch_add_relaxed(&rt->outside_ids, 2u);
         t->shared = AW__NEW | AW__WAKE | AW__INBOX;
@@ -315,11 +320,9 @@ static aw__task *current_task(const aw_cx *cx) {
 }
 
 int aw_fail(aw_cx *cx, int code) {
-    aw__task *t = current_task(cx);
-    if (!t) return -ENXIO;
+    if (!cx->runtime || !cx->meter) return -ENXIO;
     if (code >= 0 || code < -4095) return -EINVAL;
-    if (!t->fail) t->fail = (int16_t)code;
-    aw__task_abort_local(t);
+    if (!cx->meter->fail) cx->meter->fail = code; /* who polls looks at it */
     return 0;
 }
 

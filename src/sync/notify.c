@@ -28,11 +28,11 @@ static void list_remove(aw_notify *n, aw_notified *w) {
     w->next = w->prev = NULL;
 }
 
-/* Under the lock. */
+/* Under the lock. First `got`, then the wake: a waiter that is polled at once must see it. */
 static void deliver(aw_notify *n, aw_notified *w, uint32_t how, aw_waker *later) {
     list_remove(n, w);
-    aw__wake_or_clone(&w->waker, later);
     aw__store_release(&w->got, how);
+    aw__wake_or_clone(&w->waker, later);
 }
 
 void aw_notify_one(aw_notify *n) {
