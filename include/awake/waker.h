@@ -23,11 +23,16 @@ typedef struct aw_waker {
     void *data;
 } aw_waker;
 
+enum {
+    AW_WAKES_UNDER_LOCK = 1 /* waking only touches a queue: it may be done while a lock is held */
+};
+
 /* What a kind of waker does. `wake` consumes the reference that `clone` gave; `wake_by_ref` leaves
  * it. `will_wake` may be NULL: then two wakers are the same when type and data are. */
 struct aw_waker_type {
     size_t self_size;
     const char *name;
+    unsigned flags;
     aw_waker (*clone)(void *data);
     void (*wake)(void *data);
     void (*wake_by_ref)(void *data);

@@ -61,7 +61,7 @@ static const aw_future *box_child(const aw_future *self, size_t i) {
 
 const aw_future_type aw_box_type = {
     AW_TYPE_OF(aw_box, "box"), .flags = AW_UNPIN | AW_OUT_ERRNO, .poll = box_poll,
-    .cancel = box_cancel,         .discard = box_discard,           .child = box_child,
+    .cancel = box_cancel,      .discard = box_discard,           .child = box_child,
 };
 
 void *aw__box_inner(const aw_box *b, size_t size) {

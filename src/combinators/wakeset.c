@@ -4,7 +4,7 @@
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "core/misuse.h"
-#include "runtime/task.h"
+#include "core/wake.h"
 
 static const aw_waker_type child_waker_type;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <awake/version.h>
 
-#define TEXT(n) TEXT_(n)
+#define TEXT(n)  TEXT_(n)
 #define TEXT_(n) #n
 
 const char *aw_version(void) {

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "core/lock.h"
+#include "core/wake.h"
 #include "runtime/runtime.h"
 
 static void list_remove(aw_runtime *rt, aw_task_join_future *j) {

@@ -105,12 +105,12 @@ static void sleep_describe(const aw_future *self, char *buf, size_t size) {
 
 const aw_future_type aw_sleep_type = {
     AW_TYPE_OF(aw_sleep, "sleep"), .flags = AW_OUT_ERRNO,      .poll = sleep_poll,
-    .cancel = sleep_cancel,           .describe = sleep_describe,
+    .cancel = sleep_cancel,        .describe = sleep_describe,
 };
 
 const aw_future_type aw_sleep_until_type = {
     AW_TYPE_OF(aw_sleep, "sleep"), .flags = AW_OUT_ERRNO,      .poll = sleep_poll,
-    .cancel = sleep_cancel,           .describe = sleep_describe,
+    .cancel = sleep_cancel,        .describe = sleep_describe,
 };
 
 void aw_sleep_reset(aw_sleep *s, uint64_t deadline) {
@@ -185,5 +185,5 @@ static const aw_future *tick_child(const aw_future *self, size_t i) {
 
 const aw_future_type aw_tick_type = {
     AW_TYPE_OF(aw_tick, "tick"), .flags = AW_OUT_ERRNO,   .poll = tick_poll,
-    .cancel = tick_cancel,          .discard = tick_discard, .child = tick_child,
+    .cancel = tick_cancel,       .discard = tick_discard, .child = tick_child,
 };

@@ -10,6 +10,7 @@
 
 #include "core/alloc.h"
 #include "core/lock.h"
+#include "core/wake.h"
 #include "core/misuse.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
@@ -160,6 +161,7 @@ static void waker_drop(void *data) {
 const aw_waker_type aw__task_waker_type = {
     .self_size = sizeof(aw_waker_type),
     .name = "task",
+    .flags = AW_WAKES_UNDER_LOCK,
     .clone = waker_clone,
     .wake = waker_wake,
     .wake_by_ref = waker_wake_by_ref,

@@ -115,15 +115,4 @@ void aw__task_serve(aw__task *t);
 /* An unstarted future that will not be run: releases what its arguments own. */
 void aw__cancel_unstarted(aw_future *f);
 
-/* Wake a waker that was borrowed, under the lock that guards it. Ours touch only a queue; any other
- * kind is cloned into *later, to be woken when the lock is free. True: it was. */
-static inline bool aw__wake_or_clone(const aw_waker *w, aw_waker *later) {
-    if (w->type == &aw__task_waker_type) {
-        aw__task_wake(w->data);
-        return false;
-    }
-    *later = aw_waker_clone(w);
-    return true;
-}
-
 #endif

@@ -2,7 +2,7 @@
 #include "runtime/wheel.h"
 
 #include "core/lock.h"
-#include "runtime/task.h"
+#include "core/wake.h"
 
 void aw__wheel_init(aw__wheel *w, aw_runtime *rt, uint64_t now) {
     *w = (aw__wheel){.rt = rt, .tick = now >> AW__TICK_BITS};

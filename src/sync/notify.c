@@ -10,7 +10,7 @@
 #include <awake/notify.h>
 
 #include "core/lock.h"
-#include "runtime/task.h"
+#include "core/wake.h"
 
 enum { WAITING, BY_ONE, BY_ALL }; /* got */
 enum { FRESH, LINKED };           /* state of the future */
@@ -116,9 +116,6 @@ static void notified_discard(aw_future *self) {
 }
 
 const aw_future_type aw_notified_type = {
-    AW_TYPE_OF(aw_notified, "notified"),
-    .flags = AW_OUT_ERRNO,
-    .poll = notified_poll,
-    .cancel = notified_cancel,
-    .discard = notified_discard,
+    AW_TYPE_OF(aw_notified, "notified"), .flags = AW_OUT_ERRNO,       .poll = notified_poll,
+    .cancel = notified_cancel,           .discard = notified_discard,
 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/lock.h"
-#include "runtime/task.h"
+#include "core/wake.h"
 
 enum { /* state */
        SENT = 1,
