@@ -18,7 +18,7 @@
  * and in scope at an await is a compile error (give it a block of its own), and so are most uses of
  * one across an await. A large buffer does not belong in a frame: making a call zeroes all of it.
  *
- * Parts of a body:
+ * In a body `self` is the frame and `cx` the context of this poll. Its parts:
  *     AW_BEGIN;                    first statement
  *     AW_AWAIT(child, future);     start `future` in the member `child` and wait for it; its output
  *                                  is then in child.out. One await to a line; in any loop or
@@ -49,7 +49,7 @@
  *
  * AW_ASYNC_DEF(name, .discard = fn) names who releases an output that nobody takes;
  * AW_ASYNC_STATIC is the same for a function that stays in its file.
- * Children that are never alive together can share their room: AW_SHARE(aw_sleep a; struct f b;).
+ * Children that are never alive together can share their room: AW_SHARE(aw_sleep a; struct f b;);
  * Polls nest on the C stack; a recursion through boxes is good for some 30,000 levels of 8 MiB.
  *
  * AW_NO_LOCAL_CHECK, defined before the include, turns off the compile errors about locals. */
@@ -58,26 +58,10 @@
 
 #include <awake/future.h>
 
-#ifdef __cplusplus
-
-/* Awaiting needs C's rules for jumps and designated initialisers. Everything else works in C++. */
-#define AW_ASYNC(...)        static_assert(false, "AW_ASYNC functions are written in C, not C++")
-#define AW_ASYNC_DEF(...)    static_assert(false, "AW_ASYNC functions are written in C, not C++")
-#define AW_ASYNC_STATIC(...) static_assert(false, "AW_ASYNC functions are written in C, not C++")
-#define AW_CALL(...)         static_assert(false, "AW_CALL needs C's designated initialisers")
-
-#else
-
 /* An output of nothing. */
 typedef struct aw_unit {
     char nothing;
 } aw_unit;
-
-#define AW__OUT_TYPE(T) __typeof__(*_Generic((T *)0, void * : (aw_unit *)0, default : (T *)0))
-
-/* Whether an output carries its error itself. */
-#define AW__IS_ERRNO(x)                                                                            \
-    _Generic((x), signed char : 1, short : 1, int : 1, long : 1, long long : 1, default : 0)
 
 #define AW_FRAME(T)                                                                                \
     aw_future future;                                                                              \
@@ -89,6 +73,32 @@ typedef struct aw_unit {
         __VA_ARGS__                                                                                \
     }
 
+#ifdef __cplusplus
+
+/* Frames and declarations are the same, so that headers can be shared. */
+extern "C++" {
+template <typename T> struct aw__out { typedef T type; };
+template <> struct aw__out<void> { typedef aw_unit type; };
+}
+#define AW__OUT_TYPE(T)   typename aw__out<T>::type
+#define AW_ASYNC_DECL(fn) extern "C" const aw_future_type aw_type_##fn
+
+/* Awaiting needs C's rules for jumps and designated initialisers. Everything else works in C++. */
+#define AW_ASYNC(...)        static_assert(false, "AW_ASYNC functions are written in C, not C++")
+#define AW_ASYNC_DEF(...)    static_assert(false, "AW_ASYNC functions are written in C, not C++")
+#define AW_ASYNC_STATIC(...) static_assert(false, "AW_ASYNC functions are written in C, not C++")
+#define AW_CALL(...)         static_assert(false, "AW_CALL needs C's designated initialisers")
+
+#else
+
+#include <awake/async_case.h>
+
+#define AW__OUT_TYPE(T) __typeof__(*_Generic((T *)0, void * : (aw_unit *)0, default : (T *)0))
+
+/* Whether an output carries its error itself. */
+#define AW__IS_ERRNO(x)                                                                            \
+    _Generic((x), signed char : 1, short : 1, int : 1, long : 1, long long : 1, default : 0)
+
 /* A body returns this, so that a plain `return` of a value does not compile. */
 typedef struct aw__step {
     aw_poll poll;
@@ -99,15 +109,27 @@ typedef struct aw__step {
 #define AW__IN_FINALLY 0x1000000u
 #define AW__CUT        0x2000000u /* a part was cancelled: so is the whole */
 #define AW__NO_AWAIT   0x4000000u /* cancelled before the start: FINALLY runs, but may not wait */
-/* Case keys are wider than any int or enum, so an await inside a switch on those does not compile.
- */
+/* Case keys are wider than any int or enum. Each await has two that differ only in what a narrower
+ * type loses: in a switch on an int or enum they are duplicates, which does not compile. The second
+ * one is never switched on, and costs nothing in an optimised build. */
 #define AW__KEY(line)  ((1ULL << 40) | (line))
+#define AW__KEY2(line) ((1ULL << 41) | (line))
+/* clang-format off */
+#define AW__RESUME     AW__CASE AW__KEY(__LINE__): case AW__KEY2(__LINE__):
+/* clang-format on */
 
 AW_API const aw_future *aw__async_child(const aw_future *self, size_t i);
 AW_API void aw__async_bad_state(const aw_future *self, const char *file)
     __attribute__((noreturn, cold));
 AW_API void aw__async_bad_await(const aw_future *self, const char *file, int line, bool outside)
     __attribute__((noreturn, cold));
+AW_API void aw__async_bad_room(const aw_future *child, const char *file, int line)
+    __attribute__((noreturn, cold));
+AW_API void aw__async_bad_fail(const aw_future *self, const char *file, int line)
+    __attribute__((noreturn, cold));
+/* The await of a function that is being cancelled. */
+AW_API aw_poll aw__await_cancelling(aw_future *self, aw_future *child, aw_cx *cx, const char *file,
+                                    int line);
 /* Ends the current task with an error: see AW_FAIL. */
 AW_API void aw__fail(aw_cx *cx, int code, const char *file, int line);
 
@@ -126,12 +148,17 @@ static inline bool aw__async_cut_here(const aw_future *self) {
     return aw_future_cancelling(self) && !(self->state & AW__IN_FINALLY);
 }
 
+/* What is overwritten must not be running. */
+static inline void aw__check_room(const aw_future *child, const char *file, int line) {
+    unsigned life = aw__life(child);
+    if (AW_CHECKS && AW__UNLIKELY(life - AW__POLLED < 3u && child->life == (aw__pin(child) | life)))
+        aw__async_bad_room(child, file, line);
+}
+
 static inline aw_poll aw__await(aw_future *self, aw_future *child, aw_cx *cx, const char *file,
                                 int line) {
-    if (AW__LIKELY(!aw__async_cut_here(self))) return aw__poll_at(child, cx, file, line);
-    aw_poll r = aw__cancel_at(child, cx, file, line);
-    if (r == AW_CANCELLED) self->state |= AW__CUT;
-    return r;
+    if (AW__LIKELY(aw__life(self) == AW__POLLED)) return aw__poll_at(child, cx, file, line);
+    return aw__await_cancelling(self, child, cx, file, line);
 }
 
 static inline bool aw__async_unstarted(aw_future *self) {
@@ -145,20 +172,24 @@ static inline bool aw__async_unstarted(aw_future *self) {
 #if defined(AW_NO_LOCAL_CHECK)
 #define AW__ERROR_LOCALS
 #elif defined(__clang__)
-#define AW__ERROR_LOCALS _Pragma("GCC diagnostic error \"-Wconditional-uninitialized\"")
+#define AW__ERROR_LOCALS                                                                           \
+    _Pragma("GCC diagnostic error \"-Wconditional-uninitialized\"")                                \
+        _Pragma("GCC diagnostic error \"-Wsometimes-uninitialized\"")
 #else
 #define AW__ERROR_LOCALS _Pragma("GCC diagnostic error \"-Wjump-misses-init\"")
 #endif
-#define AW__PUSH _Pragma("GCC diagnostic push")
-#define AW__POP  _Pragma("GCC diagnostic pop")
+#define AW__PUSH         _Pragma("GCC diagnostic push")
+#define AW__POP          _Pragma("GCC diagnostic pop")
+/* A `return;` would return anything. */
+#define AW__ERROR_RETURN _Pragma("GCC diagnostic error \"-Wreturn-type\"")
 #if defined(__clang__)
 #define AW__ALLOW_LABEL
-#define AW__HEAD AW__PUSH AW__ERROR_LOCALS
+#define AW__HEAD AW__PUSH AW__ERROR_RETURN AW__ERROR_LOCALS
 #define AW__HEAD_END
 #else
 #define AW__ALLOW_LABEL _Pragma("GCC diagnostic ignored \"-Wpedantic\"")
 #define AW__HEAD        AW__PUSH AW__ALLOW_LABEL
-#define AW__HEAD_END    AW__POP AW__PUSH AW__ERROR_LOCALS
+#define AW__HEAD_END    AW__POP AW__PUSH AW__ERROR_RETURN AW__ERROR_LOCALS
 #endif
 
 /* Exactly two arguments, or more? (Up to 32.) */
@@ -232,6 +263,7 @@ static inline bool aw__async_unstarted(aw_future *self) {
 aw__finish:                                                                                        \
     __attribute__((unused));                                                                       \
     self->future.state |= AW__IN_FINALLY;                                                          \
+    self->aw_child = 0;                                                                            \
     AW__PUSH AW__ALLOW_LABEL {                                                                     \
         __label__ aw__finish;                                                                      \
         AW__POP {                                                                                  \
@@ -247,20 +279,25 @@ aw__finish:                                                                     
     return (aw__step){self->future.state & AW__CUT ? AW_CANCELLED : AW_READY};                     \
     AW__POP(void) 0
 
+/* The first poll stands apart from the resumed ones, so that the compiler knows what it calls. */
 #define AW_AWAIT_FUTURE(child)                                                                     \
     do {                                                                                           \
+        aw_poll aw__r;                                                                             \
         aw__await_begin(&self->future, &self->aw_child, &(child).future, sizeof *self, __FILE__,   \
                         __LINE__);                                                                 \
-        __attribute__((fallthrough));                                                              \
-    case AW__KEY(__LINE__): {                                                                      \
-        aw_poll aw__r = aw__await(&self->future, &(child).future, cx, __FILE__, __LINE__);         \
+        aw__r = aw__await(&self->future, &(child).future, cx, __FILE__, __LINE__);                 \
+        if (0) {                                                                                   \
+            AW__RESUME                                                                             \
+            aw__r = aw__await(&self->future, &(child).future, cx, __FILE__, __LINE__);             \
+        }                                                                                          \
         if (aw__r == AW_PENDING) return (aw__step){AW_PENDING};                                    \
         if (aw__r == AW_CANCELLED) goto aw__finish;                                                \
-    }                                                                                              \
+        self->aw_child = 0;                                                                        \
     } while (0)
 
 #define AW_AWAIT(child, ...)                                                                       \
     do {                                                                                           \
+        aw__check_room(&(child).future, __FILE__, __LINE__);                                       \
         (child) = (__VA_ARGS__);                                                                   \
         AW_AWAIT_FUTURE(child);                                                                    \
     } while (0)
@@ -273,7 +310,7 @@ aw__finish:                                                                     
         before;                                                                                    \
         if (!aw__async_cut_here(&self->future)) return (aw__step){AW_PENDING};                     \
         __attribute__((fallthrough));                                                              \
-    case AW__KEY(__LINE__):                                                                        \
+        AW__RESUME                                                                                 \
         if (aw__async_cut_here(&self->future)) {                                                   \
             self->future.state |= AW__CUT;                                                         \
             goto aw__finish;                                                                       \
@@ -285,13 +322,14 @@ aw__finish:                                                                     
 #define AW_FAIL(code)                                                                              \
     do {                                                                                           \
         _Static_assert(aw__may_return, "AW_FAIL inside AW_FINALLY: cleanup cannot fail the task"); \
-        AW__WAIT_HERE(aw__fail(cx, (code), __FILE__, __LINE__), return (aw__step){AW_PENDING});    \
+        AW__WAIT_HERE(aw__fail(cx, (code), __FILE__, __LINE__),                                    \
+                      aw__async_bad_fail(&self->future, __FILE__, __LINE__));                      \
     } while (0)
 
 #define AW_RETURN(...)                                                                             \
     do {                                                                                           \
         _Static_assert(aw__may_return, "AW_RETURN inside AW_FINALLY: the output is decided");      \
-        self->out = (__VA_ARGS__);                                                                 \
+        self->out AW__SET(__VA_ARGS__);                                                            \
         goto aw__finish;                                                                           \
     } while (0)
 #define AW_RETURN_VOID                                                                             \

@@ -35,6 +35,7 @@ AW_API extern const aw_future_type aw_box_type;
 /* Move a future into a box. The allocator is that of the current or entered runtime. */
 #define aw_box_new(...)                                                                            \
     __extension__({                                                                                \
+        AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \
         __typeof__(__VA_ARGS__) aw__boxed = (__VA_ARGS__);                                         \
         aw_box_future(&aw__boxed.future, sizeof aw__boxed);                                        \
     })

@@ -21,12 +21,19 @@
 #define AW_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 #ifdef __cplusplus
-#define AW_C_BEGIN extern "C" {
-#define AW_C_END   }
+#define AW_C_BEGIN        extern "C" {
+#define AW_C_END          }
+#define AW__STATIC_ASSERT static_assert
 #else
 #define AW_C_BEGIN
 #define AW_C_END
+#define AW__STATIC_ASSERT _Static_assert
 #endif
+
+/* Memory for futures is aligned to 16 bytes. */
+#define AW__ASSERT_ALIGNED(...)                                                                    \
+    AW__STATIC_ASSERT(__alignof__(__typeof__(__VA_ARGS__)) <= 16,                                  \
+                      "a future that is aligned to more than 16 bytes cannot be moved there")
 
 #define AW__LIKELY(x)   __builtin_expect(!!(x), 1)
 #define AW__UNLIKELY(x) __builtin_expect(!!(x), 0)

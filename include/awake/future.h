@@ -144,6 +144,11 @@ static inline bool aw_cx_spend(aw_cx *cx) {
     return false;
 }
 
+/* Whether a spend would be refused, for who has to know before it takes what it would pay for. */
+static inline bool aw_cx_exhausted(const aw_cx *cx) {
+    return cx->meter && !cx->meter->budget;
+}
+
 /* Wake this poll's waker, but let the others, timers and I/O come first. Then return AW_PENDING. */
 static inline void aw_cx_yield(aw_cx *cx) {
     if (cx->meter) cx->meter->yielding = true;

@@ -48,7 +48,7 @@ enum {
     AW__GROUP_POLLED = 8
 };
 
-struct aw__group {
+struct __attribute__((may_alias)) aw__group {
     AW__GROUP_HEAD;
     uint32_t at[AW_GROUP_MAX]; /* offsets of the children; only `count` of them are there */
 };
@@ -172,7 +172,7 @@ AW_API int aw__select_winner(aw_future *select);
 /* Discard what was not taken. */
 #define aw_select_drop(select) aw_future_discard(&(select)->future)
 
-/* A group of up to AW_GROUP_MAX futures by pointer, for erased code: flags 0 or AW__GROUP_BIASED. */
+/* A group of up to AW_GROUP_MAX futures by pointer, for erased code; `type` is one of the three. */
 static inline aw_group aw_group_of(const aw_future_type *type, unsigned count,
                                    aw_future *const *children) {
     return aw__group_refs(type, AW__GROUP_REFS, count, children);

@@ -113,7 +113,10 @@ AW_API int aw_block_on_future(aw_runtime *rt, aw_future *f);
 AW_API int aw_run_future(aw_future *f);
 
 #ifdef __cplusplus
-#define AW__ASSERT_ERRNO(x) ((void)0)
+#define AW__ASSERT_ERRNO(x)                                                                        \
+    static_assert((__typeof__(x))-1 < (__typeof__(x))0 &&                                          \
+                      (__typeof__(x))1 / 2 == (__typeof__(x))0,                                    \
+                  "this output cannot carry an error: use the _into or the _status form")
 #else
 #define AW__ASSERT_ERRNO(x)                                                                        \
     _Static_assert(                                                                                \

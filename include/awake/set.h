@@ -28,7 +28,7 @@ struct aw__set_child;
 typedef struct aw_set {
     size_t child_size;
     size_t count;                  /* children that were pushed and not yielded yet */
-    struct aw__set_block *blocks;  /* newest first, each twice the one before */
+    struct aw__set_block *blocks;  /* each twice as large as the one made before */
     struct aw__set_child *free;    /* room for more */
     struct aw__set_child *yielded; /* room of the child that was handed out last */
     const aw_allocator *allocator;
@@ -39,14 +39,15 @@ AW_API void aw_set_init(aw_set *set, size_t child_size);
 /* Give the memory back. Its children must be gone: see aw_set_clear. */
 AW_API void aw_set_free(aw_set *set);
 
-/* Move a future into the set: 0, or -ENOMEM and the future is untouched; -EINVAL when it is larger
- * than the set's children. It is first polled by the next aw_set_next. */
+/* Move a future into the set: 0; -ENOMEM, or -EINVAL when it is larger than the set's children, and
+ * the unstarted future has been cancelled. It is first polled by the next aw_set_next. */
 #define aw_set_push(set, ...)                                                                      \
     __extension__({                                                                                \
+        AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \
         __typeof__(__VA_ARGS__) aw__pushed = (__VA_ARGS__);                                        \
         aw_set_push_future((set), &aw__pushed.future, sizeof aw__pushed);                          \
     })
-AW_API int aw_set_push_future(aw_set *set, const aw_future *f, size_t size);
+AW_API int aw_set_push_future(aw_set *set, aw_future *f, size_t size);
 
 /* The next child that finishes: `out` is it, readable until the next aw_set_next or aw_set_free; NULL
  * when the set is empty. Cancelled, the children stay in the set and go on at the next one. */

@@ -11,7 +11,7 @@
  * reported. Each handle is given back once, with aw_task_drop or aw_task_take. Handles may be used
  * from any thread, by one at a time; they may outlive the runtime.
  *
- * A spawn that fails (no memory: -ENOMEM, shutting down: -ECANCELED, no runtime: -ENXIO) cancels the
+ * A spawn that fails (no memory: -ENOMEM, shutting down: -ECANCELED, no runtime: -ENXIO, storage in use: -EBUSY) cancels the
  * unstarted future before it returns, and gives a handle that joins with that error. */
 #ifndef AWAKE_TASK_H
 #define AWAKE_TASK_H
@@ -36,6 +36,7 @@ typedef struct aw_place {
 
 #define AW__SPAWN(rt, storage, name, ...)                                                          \
     __extension__({                                                                                \
+        AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \
         __typeof__(__VA_ARGS__) aw__spawned = (__VA_ARGS__);                                       \
         static const aw_place aw__at = {__FILE__, __LINE__, name};                                 \
         (__typeof__(aw__spawned) *)(void *)aw_spawn_future((rt), &aw__spawned.future,              \
@@ -60,7 +61,8 @@ AW_API aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, con
     }
 #define aw_spawn_in(room, ...)                                                                     \
     __extension__({                                                                                \
-        _Static_assert(sizeof((room)->frame) >= sizeof(__VA_ARGS__), "the storage is too small");  \
+        AW__STATIC_ASSERT(sizeof((room)->frame) >= sizeof(__VA_ARGS__),                            \
+                          "the storage is too small");                                             \
         AW__SPAWN(NULL, (room), NULL, __VA_ARGS__);                                                \
     })
 #define aw_task_storage_free(room) aw__task_storage_free(room)
@@ -73,7 +75,8 @@ AW_API bool aw__task_storage_free(const void *room);
 /* Wait for the end. `out` is 0: finished, the output is in h->out and counts as taken;
  * -ECANCELED: cancelled (also when its runtime has ended); another negative errno: the code of
  * AW_FAIL, or why the spawn failed. An aborted task that finished first joins as finished. Cancelling
- * the join leaves the task alone. One join at a time. */
+ * the join leaves the task alone. One join at a time; once polled by a task of the same runtime it must
+ * stay in that runtime. */
 /* aw-future: aw_task_join */
 typedef struct aw_task_join_future {
     aw_future future;
@@ -98,8 +101,9 @@ static inline aw_task_join_future aw__task_join(aw_future *task) {
 AW_API void aw__task_abort(aw_future *task);
 
 /* Give the handle back. A task that has not ended goes on by itself (it is detached); an output that
- * nobody took is discarded. */
-#define aw_task_drop(h) aw__task_drop(AW_TASK(h))
+ * nobody took is discarded. NULL is nothing to give back. */
+#define aw_task_drop(h)   aw__task_drop(AW_TASK(h))
+#define aw_task_detach(h) aw__task_drop(AW_TASK(h)) /* the same, where this is what is meant */
 AW_API void aw__task_drop(aw_future *task);
 
 /* The output of a task whose join reported 0; gives the handle back. */

@@ -29,15 +29,13 @@ typedef struct aw_sleep {
 } aw_sleep;
 
 AW_API extern const aw_future_type aw_sleep_type;
-AW_API extern const aw_future_type aw_sleep_until_type;
 
 static inline aw_sleep aw_sleep_for(uint64_t duration) {
     aw_sleep f = {AW_FUTURE_INIT(&aw_sleep_type), 0, 0, duration, NULL, NULL, NULL, {NULL, NULL}};
     return f;
 }
 static inline aw_sleep aw_sleep_until(uint64_t deadline) {
-    aw_sleep f = {
-        AW_FUTURE_INIT(&aw_sleep_until_type), 0, 0, deadline, NULL, NULL, NULL, {NULL, NULL}};
+    aw_sleep f = {{&aw_sleep_type, 1, 0}, 0, 0, deadline, NULL, NULL, NULL, {NULL, NULL}};
     return f;
 }
 

@@ -31,7 +31,7 @@ AW_C_BEGIN
     }
 
 /* What all of them begin with. */
-struct aw__timeout {
+struct __attribute__((may_alias)) aw__timeout {
     aw_future future;
     int out;
     uint32_t inner_at;

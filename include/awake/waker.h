@@ -76,6 +76,12 @@ static inline aw_waker aw_waker_take(aw_waker *slot) {
     return w;
 }
 
+/* Empty a slot. */
+static inline void aw_waker_clear(aw_waker *slot) {
+    aw_waker w = aw_waker_take(slot);
+    if (w.type) aw_waker_drop(w);
+}
+
 /* A waker that does nothing. */
 AW_API aw_waker aw_noop_waker(void);
 

@@ -48,10 +48,15 @@ static void visit(aw_all *a, size_t i, aw_cx *cx) {
     if (r != AW_PENDING) child_ended(a, i, r);
 }
 
-static void begin(aw_all *a, aw_cx *cx) {
+static void begin(aw_all *a, aw_cx *cx, bool cancel) {
     if (a->flags & BEGUN) return;
     a->flags |= BEGUN;
-    if (a->count <= POLL_ALL || a->count > UINT32_MAX) return;
+    /* One that was awaited before, by itself, is done. */
+    for (size_t i = 0; i < a->count; i++)
+        if (aw_future_ended(child_at(a, i)))
+            child_ended(a, i, aw_future_finished(child_at(a, i)) ? AW_READY : AW_CANCELLED);
+    /* Unstarted children are cancelled at once: no wakers are needed for them. */
+    if (cancel || a->count <= POLL_ALL || a->count > UINT32_MAX) return;
     a->wakes = aw__wakeset_new(aw__allocator_for(cx->runtime), (uint32_t)a->count, 0);
     for (size_t i = 0; a->wakes && i < a->count; i++)
         aw__wakeset_add(a->wakes, (uint32_t)i);
@@ -59,17 +64,18 @@ static void begin(aw_all *a, aw_cx *cx) {
 
 /* One walk. Begins with another child each time, so that a greedy one starves nobody. */
 static void walk(aw_all *a, aw_cx *cx) {
-    begin(a, cx);
+    begin(a, cx, false);
     if (a->wakes) {
         aw__wakeset_poll p;
         int64_t i;
         aw__wakeset_begin(a->wakes, &p, cx);
-        while ((i = aw__wakeset_next(&p)) >= 0) {
+        /* Without budget the others would only ask to be polled again: leave them in the list. */
+        while ((a->flags & DOWN || p.cx.meter->budget) && (i = aw__wakeset_next(&p)) >= 0) {
             visit(a, (size_t)i, &p.cx);
             if (a->flags & DECIDED && !(a->flags & DOWN)) break;
         }
         aw__wakeset_end(&p, a->flags & DECIDED && !(a->flags & DOWN) ? 0 : a->count - a->ended,
-                        a->future.type->name);
+                        &a->future);
     } else {
         size_t first = a->count ? a->walk++ % a->count : 0;
         for (size_t k = 0; k < a->count; k++) {
@@ -140,8 +146,7 @@ static void find_error(aw_all *a) {
 static aw_poll all_cancel(aw_future *self, aw_cx *cx) {
     aw_all *a = (aw_all *)self;
     bool started = aw_future_started(self), select = self->type == &aw_select_all_type;
-    /* Unstarted children are cancelled at once: no wakers are needed for them. */
-    if (!started) a->flags |= BEGUN;
+    begin(a, cx, true);
     bool decided = a->flags & DECIDED && !select;
     go_down(a);
     walk(a, cx);

@@ -8,18 +8,11 @@
 
 #include "core/alloc.h"
 #include "core/misuse.h"
+#include "core/unstarted.h"
 
 static void release(aw_box *b) {
     aw__release(b->allocator, b->inner, b->size);
     b->inner = NULL;
-}
-
-/* Before its first poll a future is cancelled at once. */
-static void cancel_unstarted(aw_future *f) {
-    aw_waker noop = aw_noop_waker();
-    aw_cx cx = aw_cx_from_waker(&noop);
-    if (aw_future_cancel(f, &cx) != AW_CANCELLED)
-        aw__misuse("cancel of future '%s', which never ran, did not end at once", f->type->name);
 }
 
 aw_box aw_box_future(aw_future *f, size_t size) {
@@ -29,7 +22,7 @@ aw_box aw_box_future(aw_future *f, size_t size) {
     if (b.inner) {
         memcpy(b.inner, f, size);
     } else {
-        cancel_unstarted(f);
+        aw__cancel_unstarted(f);
         b.out = -ENOMEM;
     }
     return b;
@@ -78,7 +71,7 @@ void aw_box_free(aw_box *b) {
         if (aw_future_started(b->inner))
             aw__misuse("a box with a running '%s' was freed: cancel it first",
                        b->inner->type->name);
-        cancel_unstarted(b->inner);
+        aw__cancel_unstarted(b->inner);
     }
     release(b);
 }

@@ -11,6 +11,7 @@
 #include "combinators/wakeset.h"
 #include "core/alloc.h"
 #include "core/misuse.h"
+#include "core/unstarted.h"
 
 typedef struct aw__set_block {
     struct aw__set_block *next;
@@ -26,7 +27,7 @@ typedef struct aw__set_child {
     bool used; /* by a child that has not ended */
 } slot;
 
-enum { FIRST_BLOCK = 8, LAST_BLOCK = 4096, SLOT_HEAD = (sizeof(slot) + 15) & ~15 };
+enum { FIRST_BLOCK = 8, LAST_BLOCK = 1 << 30, SLOT_HEAD = (sizeof(slot) + 15) & ~15 };
 
 static size_t slot_size(const aw_set *set) {
     return SLOT_HEAD + ((set->child_size + 15) & ~(size_t)15);
@@ -49,8 +50,8 @@ static void make_free(aw_set *set, slot *s) {
 
 static int grow(aw_set *set) {
     uint32_t n = FIRST_BLOCK;
-    if (set->blocks)
-        n = set->blocks->capacity < LAST_BLOCK ? set->blocks->capacity * 2 : LAST_BLOCK;
+    for (const block *b = set->blocks; b; b = b->next)
+        if (b->capacity >= n) n = b->capacity < LAST_BLOCK ? b->capacity * 2 : LAST_BLOCK;
     size_t head = (sizeof(block) + 15) & ~(size_t)15;
     if (set->child_size > (SIZE_MAX - head) / (2 * n)) return -ENOMEM;
     aw__wakeset *ws = aw__wakeset_new(set->allocator, n, head + n * slot_size(set));
@@ -66,11 +67,11 @@ static int grow(aw_set *set) {
     return 0;
 }
 
-int aw_set_push_future(aw_set *set, const aw_future *f, size_t size) {
-    if (size > set->child_size) return -EINVAL;
-    if (!set->free) {
-        int error = grow(set);
-        if (error) return error;
+int aw_set_push_future(aw_set *set, aw_future *f, size_t size) {
+    int error = size > set->child_size ? -EINVAL : set->free ? 0 : grow(set);
+    if (error) {
+        aw__cancel_unstarted(f);
+        return error;
     }
     slot *s = set->free;
     set->free = s->next_free;
@@ -107,14 +108,28 @@ static void stop_waiting(aw_set *set, aw_cx *cx) {
     }
 }
 
+/* The first block goes last: a walk ends at the first child that finishes, and a block that is kept
+ * full must not starve the others. */
+static void turn_blocks(aw_set *set) {
+    block *first = set->blocks, **end = &set->blocks;
+    if (!first || !first->next) return;
+    while (*end)
+        end = &(*end)->next;
+    set->blocks = first->next;
+    first->next = NULL;
+    *end = first;
+}
+
 /* Poll, or cancel, the woken children. Returns the first that finishes. */
-static slot *walk(aw_set *set, aw_cx *cx, bool cancel, const char *name) {
+static slot *walk(aw_set *set, aw_cx *cx, bool cancel, const aw_future *self) {
     slot *done = NULL;
+    turn_blocks(set);
     for (block *b = set->blocks; b && !done; b = b->next) {
         aw__wakeset_poll p;
         int64_t i;
         aw__wakeset_begin(b->ws, &p, cx);
-        while (!done && (i = aw__wakeset_next(&p)) >= 0) {
+        /* Without budget the others would only ask to be polled again: leave them in the list. */
+        while (!done && (cancel || p.cx.meter->budget) && (i = aw__wakeset_next(&p)) >= 0) {
             slot *s = slot_at(set, b, (size_t)i);
             if (!s->used) continue; /* a late wake */
             aw_poll r = cancel ? aw_future_cancel(child_of(s), &p.cx)
@@ -128,7 +143,7 @@ static slot *walk(aw_set *set, aw_cx *cx, bool cancel, const char *name) {
             else
                 make_free(set, s);
         }
-        aw__wakeset_end(&p, done ? 0 : b->used, name);
+        aw__wakeset_end(&p, done ? 0 : b->used, self);
     }
     return done;
 }
@@ -149,7 +164,7 @@ static aw_poll next_poll(aw_future *self, aw_cx *cx) {
     aw_set *set = f->set;
     forget_yielded(set);
     if (set->count) {
-        set->yielded = walk(set, cx, false, "a set");
+        set->yielded = walk(set, cx, false, self);
         if (!set->yielded) return AW_PENDING;
         f->out = child_of(set->yielded);
     }
@@ -191,7 +206,7 @@ static aw_poll clear_poll(aw_future *self, aw_cx *cx) {
             for (uint32_t i = 0; i < b->capacity; i++)
                 if (slot_at(set, b, i)->used) aw__wakeset_add(b->ws, i);
     }
-    while (set->count && (s = walk(set, cx, true, "clearing a set"))) {
+    while (set->count && (s = walk(set, cx, true, self))) {
         aw_future_discard(child_of(s));
         make_free(set, s);
     }

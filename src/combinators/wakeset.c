@@ -5,8 +5,11 @@
 #include "core/lock.h"
 #include "core/misuse.h"
 #include "core/wake.h"
+#include "runtime/runtime.h"
 
 static const aw_waker_type child_waker_type;
+
+enum { NOTHING, INSIDE, OUTSIDE }; /* carried */
 
 /* ---- Memory ----------------------------------------------------------------------------------- */
 
@@ -102,18 +105,27 @@ static const aw_waker_type child_waker_type = {
 
 /* ---- Polling ---------------------------------------------------------------------------------- */
 
+/* The children are counted apart: their waits may be begun under one parent and ended under another.
+ * What is left is shared with the parent's meter. */
+static aw__meter meter_of_children(aw_cx *cx) {
+    aw__meter m = {.budget = UINT32_MAX, .random = aw_cx_random(cx)};
+    if (cx->meter) m.budget = cx->meter->budget;
+    return m;
+}
+
 void aw__wakeset_begin(aw__wakeset *ws, aw__wakeset_poll *p, aw_cx *cx) {
+    aw__wakeset_disarm(ws, cx);
     *p = (aw__wakeset_poll){
-        .cx = {&p->waker, cx->runtime, cx->meter ? cx->meter : &p->meter},
+        .cx = {&p->waker, cx->runtime, &p->meter},
         .ws = ws,
         .parent = cx,
-        .meter = {.budget = UINT32_MAX},
+        .meter = meter_of_children(cx),
     };
-    p->armed_before = p->cx.meter->armed;
     aw__lock(&ws->lock);
     ws->parent = *cx->waker;
     ws->polling = true;
     p->list = ws->first;
+    p->last = ws->last;
     ws->first = ws->last = NULL;
     aw__unlock(&ws->lock);
 }
@@ -129,40 +141,65 @@ int64_t aw__wakeset_next(aw__wakeset_poll *p) {
     return n->index;
 }
 
-void aw__wakeset_disarm(aw__wakeset *ws, aw_cx *cx) {
-    if (ws->held) aw_cx_disarm(cx);
-    ws->held = false;
+/* The parent waits because of the children: once, whatever their number. */
+static void arm(aw__wakeset *ws, aw_cx *cx, bool outside) {
+    ws->carried = outside ? OUTSIDE : INSIDE;
+    if (outside)
+        aw_cx_arm(cx);
+    else
+        aw_cx_arm_inside(cx);
 }
 
-void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const char *name) {
+void aw__wakeset_disarm(aw__wakeset *ws, aw_cx *cx) {
+    /* When another parent armed it, the count stays with that one: see sleep.c. */
+    if (ws->carried && ws->parent.type && aw_waker_will_wake(&ws->parent, cx->waker)) {
+        if (ws->carried == OUTSIDE)
+            aw_cx_disarm(cx);
+        else
+            aw_cx_disarm_inside(cx);
+    }
+    ws->carried = NOTHING;
+}
+
+static void count_children(aw__wakeset_poll *p) {
+    aw__meter *parent = p->parent->meter;
+    p->ws->armed += p->meter.armed;
+    p->ws->outside += p->meter.outside;
+    if (!parent) return;
+    parent->budget = p->meter.budget;
+    parent->cancelling += p->meter.cancelling;
+    if (!parent->fail) parent->fail = p->meter.fail;
+}
+
+void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const aw_future *self) {
     aw__wakeset *ws = p->ws;
-    ws->armed += p->cx.meter->armed - p->armed_before;
+    count_children(p);
+    /* Before the list: a clone that is gone by now has woken first, and is seen there. */
+    bool cloned = aw__load_acquire(&ws->refs) > 1;
     aw__lock(&ws->lock);
     ws->polling = false;
     if (p->list) { /* not all were polled: they stay in front */
-        aw__wakenode *last = p->list;
-        while (last->next)
-            last = last->next;
-        last->next = ws->first;
-        if (!ws->first) ws->last = last;
+        p->last->next = ws->first;
+        if (!ws->first) ws->last = p->last;
         ws->first = p->list;
     }
     bool woken = ws->first != NULL;
     aw__unlock(&ws->lock);
-
-    bool held = pending && aw__load_acquire(&ws->refs) > 1;
-    if (held && !ws->held) aw_cx_arm(p->parent);
-    if (!held) aw__wakeset_disarm(ws, p->parent);
-    ws->held = held;
     if (!pending) return;
-    if (woken)
-        aw_waker_wake_by_ref(p->parent->waker);
-    else if (!held && ws->armed <= 0 && !ws->reported) {
+
+    if (cloned || ws->armed > 0) arm(ws, p->parent, cloned || ws->outside > 0);
+    if (woken) { /* while they were polled: the others come first */
+        aw_cx_yield(p->parent);
+    } else if (!ws->carried && !ws->reported) {
+        char chain[1024];
+        aw__text text = {chain, sizeof chain, 0};
         ws->reported = true;
-        aw_log(
-            AW_LOG_PROBLEM,
-            "lost wake-up: %s has %zu pending children and polls only those that were woken, but "
-            "none of them keeps its waker: they can never run again",
-            name, pending);
+        aw__text_chain(&text, self->type->child(self, 0), 1);
+        aw__text_trim(&text);
+        aw__rt_log(
+            p->parent->runtime, AW_LOG_PROBLEM,
+            "lost wake-up: %s has %zu pending children and polls only those that were woken, "
+            "but none of them keeps its waker: they can never run again; the first is\n%s",
+            self->type->name, pending, chain);
     }
 }

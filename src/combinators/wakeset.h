@@ -14,7 +14,8 @@
  *      the next one. Wakes during a poll (`polling`) do not wake the parent each: the poll's end does,
  *      once, when the list is not empty.
  *   4. Whether a child keeps its waker is seen in two numbers: `armed`, waits of leaves that borrow it,
- *      and the count of the block. With neither, and nothing woken, no child can be polled again: that
+ *      and the count of the block. With either, the parent counts one wait while it is pending. With
+ *      neither, and nothing woken, no child can be polled again: that
  *      is reported, also when there is no runtime to notice. */
 #ifndef AW_COMBINATORS_WAKESET_H
 #define AW_COMBINATORS_WAKESET_H
@@ -33,10 +34,10 @@ typedef struct aw__wakenode {
 
 struct aw__wakeset {
     uint32_t lock;
-    uint32_t refs; /* atomic */
-    int32_t armed; /* by who polls: see rule 4 */
-    bool polling;  /* under the lock */
-    bool held;     /* by who polls: the parent is armed because children hold clones */
+    uint32_t refs;          /* atomic */
+    int32_t armed, outside; /* by who polls: see rule 4 */
+    bool polling;           /* under the lock */
+    uint8_t carried;        /* by who polls: what the parent counts because of the children */
     bool reported;
     uint32_t count;
     aw_waker parent; /* borrowed; {NULL, NULL} between ends */
@@ -61,23 +62,22 @@ void aw__wakeset_add(aw__wakeset *ws, uint32_t index);
 /* One poll (or cancel) of a combinator, for each of its wakesets:
  *     aw__wakeset_begin(ws, &poll, cx);
  *     while ((i = aw__wakeset_next(&poll)) >= 0) ... poll child i with &poll.cx ...
- *     aw__wakeset_end(&poll, pending, name)
+ *     aw__wakeset_end(&poll, pending, self)
  * A poll may end before the list is empty: what is left stays woken. */
 typedef struct aw__wakeset_poll {
     aw_cx cx; /* for the child */
     aw_waker waker;
     aw__wakeset *ws;
-    aw__wakenode *list;
+    aw__wakenode *list, *last; /* what is left to poll */
     aw_cx *parent;
-    aw__meter meter; /* when the parent has none */
-    int32_t armed_before;
+    aw__meter meter; /* of the children */
 } aw__wakeset_poll;
 
 void aw__wakeset_begin(aw__wakeset *ws, aw__wakeset_poll *p, aw_cx *cx);
 int64_t aw__wakeset_next(aw__wakeset_poll *p);
 /* `pending`: children that have not ended; 0 when the combinator is about to end or will not wait.
- * `name` is what a report calls it. */
-void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const char *name);
+ * `self` is the combinator, for a report. */
+void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const aw_future *self);
 /* The combinator ends, or will not wait any more: take back what counts as armed because of it. */
 void aw__wakeset_disarm(aw__wakeset *ws, aw_cx *cx);
 

@@ -8,7 +8,7 @@
 #include "core/misuse.h"
 
 const aw_future *aw__async_child(const aw_future *self, size_t i) {
-    struct frame {
+    struct __attribute__((may_alias)) frame {
         AW_FRAME(int);
     };
     uint32_t at = ((const struct frame *)self)->aw_child;
@@ -29,4 +29,24 @@ void aw__async_bad_await(const aw_future *self, const char *file, int line, bool
     aw__misuse("%s:%d: async function '%s' awaits in AW_FINALLY though it never started; ask "
                "AW_STARTED first",
                file, line, self->type->name);
+}
+
+void aw__async_bad_room(const aw_future *child, const char *file, int line) {
+    aw__misuse("%s:%d: an await puts a future where '%s' still runs: await or cancel that first",
+               file, line, child->type->name);
+}
+
+void aw__async_bad_fail(const aw_future *self, const char *file, int line) {
+    aw__misuse(
+        "%s:%d: AW_FAIL in async function '%s', which is awaited by cleanup: that cannot fail "
+        "the task",
+        file, line, self->type->name);
+}
+
+aw_poll aw__await_cancelling(aw_future *self, aw_future *child, aw_cx *cx, const char *file,
+                             int line) {
+    if (!aw__async_cut_here(self)) return aw__poll_at(child, cx, file, line);
+    aw_poll r = aw__cancel_at(child, cx, file, line);
+    if (r == AW_CANCELLED) self->state |= AW__CUT;
+    return r;
 }

@@ -7,8 +7,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/misuse.h"
+#include "core/unstarted.h"
 
 aw_poll aw_poll_future(aw_future *f, aw_cx *cx) {
     return aw_future_poll(f, cx);
@@ -41,16 +43,31 @@ void aw__check_answer(const aw_future *f, aw_poll answer, const char *file, int 
                line, f->type->name, (int)answer);
 }
 
+void aw__cancel_unstarted(aw_future *f) {
+    aw_waker noop = aw_noop_waker();
+    aw_cx cx = aw_cx_from_waker(&noop);
+    bool started = aw_future_started(f);
+    aw_poll r = aw_future_cancel(f, &cx);
+    if (r == AW_READY) aw_future_discard(f);
+    if (r == AW_PENDING)
+        aw__misuse("future '%s' cannot be given up here: %s", f->type->name,
+                   started ? "it runs, and its cancel takes time" : "its cancel must end at once");
+}
+
 int aw_future_error(const aw_future *f) {
     if (!(f->type->flags & AW_OUT_ERRNO)) return 0;
-    const void *out = (const char *)f + f->type->out_offset;
-    long long v;
-    switch (f->type->out_size) {
-    case sizeof(signed char): v = *(const signed char *)out; break;
-    case sizeof(short): v = *(const short *)out; break;
-    case sizeof(int): v = *(const int *)out; break;
-    default: v = *(const long long *)out;
-    }
+    union {
+        signed char c;
+        short s;
+        int i;
+        long long l;
+    } out = {0};
+    size_t size = f->type->out_size;
+    memcpy(&out, (const char *)f + f->type->out_offset, size < sizeof out ? size : sizeof out);
+    long long v = size == sizeof out.c   ? out.c
+                  : size == sizeof out.s ? out.s
+                  : size == sizeof out.i ? out.i
+                                         : out.l;
     return v < 0 ? (int)v : 0;
 }
 

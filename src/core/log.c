@@ -66,3 +66,10 @@ void aw__text_add(aw__text *t, const char *format, ...) {
     if (n > 0) t->length += (size_t)n;
     va_end(args);
 }
+
+void aw__text_trim(aw__text *t) {
+    size_t end = t->length < t->size ? t->length : t->size - 1;
+    while (end && t->buf[end - 1] == '\n')
+        end--;
+    t->buf[end] = 0;
+}

@@ -17,6 +17,9 @@ typedef struct aw__text {
 
 void aw__text_add(aw__text *t, const char *format, ...) AW_PRINTF(2, 3);
 
+/* End it properly, without newlines at the end. */
+void aw__text_trim(aw__text *t);
+
 struct aw_future;
 /* The await chain below `f`, a line each, beginning at this depth. */
 void aw__text_chain(aw__text *t, const struct aw_future *f, int depth);

@@ -4,7 +4,7 @@
  * head is also where the owner says that it sleeps:
  *
  *   NULL     empty, the owner is awake (or nobody owns the runtime) and will look
- *   PARKED   empty, the owner sleeps or is about to: whoever pushes onto this wakes it
+ *   PARKED   empty, the owner sleeps or is about to: whoever wants to push wakes it first
  *   CLOSED   the runtime has ended: nothing can be pushed
  *   a task   the newest request
  *
@@ -19,15 +19,20 @@
 #define AW__INBOX_PARKED ((aw__task *)16)
 #define AW__INBOX_CLOSED ((aw__task *)32)
 
-/* False: closed. */
+/* False: closed. The last thing that touches the runtime is the swap that puts the task in: from then
+ * on the owner may serve it, and with it what kept the runtime alive. So the owner is woken before. */
 static inline bool aw__inbox_push(aw_runtime *rt, aw__task *t) {
     aw__task *head = aw__load_acquire(&rt->inbox);
-    do {
+    for (;;) {
         if (head == AW__INBOX_CLOSED) return false;
-        t->inbox_next = head == AW__INBOX_PARKED ? NULL : head;
-    } while (!aw__cas(&rt->inbox, &head, t));
-    if (head == AW__INBOX_PARKED) aw__rt_unpark(rt);
-    return true;
+        if (head == AW__INBOX_PARKED) {
+            if (!aw__cas(&rt->inbox, &head, (aw__task *)NULL)) continue;
+            aw__rt_unpark(rt);
+            head = NULL;
+        }
+        t->inbox_next = head;
+        if (aw__cas(&rt->inbox, &head, t)) return true;
+    }
 }
 
 /* False: there is something to do first. */

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "core/lock.h"
+#include "core/misuse.h"
 #include "core/wake.h"
 #include "runtime/runtime.h"
 
@@ -24,6 +25,8 @@ static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
 /* Take a join out of where it waits. */
 static void unlink_join(aw_task_join_future *j, aw__task *t) {
     if (!j->outside) {
+        if (!aw__is_owner(t->rt))
+            aw__misuse("a join that was polled by a task of its own runtime was moved out of it");
         if (t->joiner == j) t->joiner = NULL;
         j->linked = false;
         return;
@@ -33,7 +36,7 @@ static void unlink_join(aw_task_join_future *j, aw__task *t) {
     aw__unlock(&t->rt->lock);
 }
 
-enum { FRESH, ARMED, ARMED_OUTSIDE }; /* state */
+enum { FRESH, ARMED, ARMED_OUTSIDE, TOOK }; /* state; TOOK: it has ended, and took the output */
 
 static void arm(aw_task_join_future *j, aw_cx *cx, bool outside) {
     j->future.state = outside ? ARMED_OUTSIDE : ARMED;
@@ -44,6 +47,7 @@ static void arm(aw_task_join_future *j, aw_cx *cx, bool outside) {
 }
 
 static void disarm(aw_task_join_future *j, aw_cx *cx) {
+    if (!aw_waker_will_wake(&j->waker, cx->waker)) return; /* armed by another task */
     if (j->future.state == ARMED_OUTSIDE) aw_cx_disarm(cx);
     if (j->future.state == ARMED) aw_cx_disarm_inside(cx);
 }
@@ -52,9 +56,11 @@ static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx
     /* Also when it is linked no more: the owner may still be waking us, under the lock. */
     if (j->future.state != FRESH) unlink_join(j, t);
     disarm(j, cx);
-    if (status == AW__TAKEN) status = AW__FINISHED;
-    if (status == AW__FINISHED) aw__store_relaxed(&t->status, AW__TAKEN);
-    j->out = status;
+    if (status == AW__FINISHED) {
+        aw__store_relaxed(&t->status, AW__TAKEN);
+        j->future.state = TOOK;
+    }
+    j->out = status == AW__TAKEN ? 0 : status; /* TAKEN: by a join before this one */
     return AW_READY;
 }
 
@@ -94,7 +100,9 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     status = aw__load_acquire(&t->status);
     if (status != AW__RUNNING) return finish(j, t, status, cx);
     aw__task_request(&rt->main_task, AW__KICK, 0);
-    return AW_PENDING;
+    /* The runtime may have ended meanwhile: then nobody serves the request. */
+    status = aw__load_acquire(&t->status);
+    return status == AW__RUNNING ? AW_PENDING : finish(j, t, status, cx);
 }
 
 static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
@@ -111,7 +119,7 @@ static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
 /* Nobody looked at the result: the output goes back to the handle, whose drop will discard it. */
 static void join_discard(aw_future *self) {
     aw_task_join_future *j = (aw_task_join_future *)self;
-    if (j->out == 0) aw__store_relaxed(&aw__task_of(j->task)->status, AW__FINISHED);
+    if (self->state == TOOK) aw__store_relaxed(&aw__task_of(j->task)->status, AW__FINISHED);
 }
 
 static void join_describe(const aw_future *self, char *buf, size_t size) {

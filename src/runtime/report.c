@@ -19,7 +19,7 @@ void aw__name_task(char *buf, size_t size, const aw__task *t) {
         return;
     }
     const aw_future *f = aw__task_frame((aw__task *)(uintptr_t)t);
-    snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", (uint64_t)t->id,
+    snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", aw__task_number(t),
              aw__task_name(f), t->place->file, t->place->line);
 }
 
@@ -32,13 +32,6 @@ static void add_task(aw__text *text, const aw_runtime *rt, const aw__task *t) {
     aw__name_task(name, sizeof name, t);
     aw__text_add(text, "%s%s\n", name, t->flags & AW__CANCEL ? ", being cancelled" : "");
     aw__text_chain(text, future_of(rt, t), 1);
-}
-
-static void trim(aw__text *text) {
-    size_t end = text->length < text->size ? text->length : text->size - 1;
-    while (end && text->buf[end - 1] == '\n')
-        end--;
-    text->buf[end] = 0;
 }
 
 /* Whether somebody outside holds a waker of it, or has just asked for something. One load: a wake and
@@ -55,7 +48,7 @@ void aw__report_if_lost(aw_runtime *rt, aw__task *t) {
     aw__text text = {chain, sizeof chain, 0};
     aw__name_task(name, sizeof name, t);
     aw__text_chain(&text, future_of(rt, t), 1);
-    trim(&text);
+    aw__text_trim(&text);
     aw__rt_log(
         rt, AW_LOG_PROBLEM,
         "lost wake-up: %s is pending, but nothing keeps its waker: it can never run again\n%s",
@@ -85,7 +78,7 @@ void aw__report_deadlock(const aw_runtime *rt) {
     aw__text text = {all, sizeof all, 0};
     add_all(&text, rt);
     bool cut = text.length >= sizeof all;
-    trim(&text);
+    aw__text_trim(&text);
     aw__rt_log(rt, AW_LOG_PROBLEM, "deadlock: nothing can run any more\n%s%s", all,
                cut ? "\n(and more)" : "");
 }
@@ -127,7 +120,7 @@ static bool watch_task(aw_runtime *rt, aw__task *t) {
         char chain[2048];
         aw__text text = {chain, sizeof chain, 0};
         add_task(&text, rt, t);
-        trim(&text);
+        aw__text_trim(&text);
         aw__rt_log(rt, AW_LOG_PROBLEM, "a cancel has not ended after %.3f s%s\n%s",
                    (double)(age == final ? rt->cleanup_deadline : rt->cancel_report) / 1e9,
                    age == final ? ", the deadline for cleaning up" : "", chain);

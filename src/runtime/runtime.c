@@ -127,6 +127,10 @@ void aw_runtime_free(aw_runtime *rt) {
                    rt->live);
     }
 
+    if (rt->wheel.count)
+        aw__rt_log(rt, AW_LOG_PROBLEM, "%zu sleeps of other executors are still set",
+                   rt->wheel.count);
+
     /* From here on requests are served by who makes them, under the lock. */
     while (!aw__inbox_close(rt))
         aw__rt_drain(rt);
@@ -169,8 +173,11 @@ void aw_runtime_hold(aw_runtime *rt) {
 }
 
 void aw_runtime_release(aw_runtime *rt) {
-    /* Whoever sleeps because of it has to look again. */
-    if (aw__fetch_sub(&rt->holds, 1u) == 1) aw__task_request(&rt->main_task, AW__KICK, 0);
+    /* Whoever sleeps because of it has to look again, and may end the runtime then: a reference keeps
+     * it until we are done. */
+    aw__task_request(&rt->main_task, 0, +1);
+    aw__fetch_sub(&rt->holds, 1u);
+    aw__task_request(&rt->main_task, AW__KICK, -1);
 }
 
 size_t aw_runtime_task_count(const aw_runtime *rt) {
@@ -183,7 +190,7 @@ void aw__rt_log(const aw_runtime *rt, aw_log_level level, const char *format, ..
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    if (rt->log)
+    if (rt && rt->log)
         rt->log(rt->log_data, level, message);
     else
         aw_log(level, "%s", message);

@@ -24,13 +24,13 @@ struct aw_runtime {
     aw_future *main;   /* of block_on */
     uint32_t budget;
     /* All tasks. */
-    aw__task *all;    /* that have not ended */
-    size_t live;      /* how many those are */
-    size_t allocated; /* headers not given back yet; after the end guarded by `lock` */
-    uint64_t next_id; /* even: of tasks spawned by the owner */
-    int64_t outside;  /* waits that something outside this runtime may end */
+    aw__task *all;        /* that have not ended */
+    size_t live;          /* how many those are */
+    size_t allocated;     /* headers not given back yet; after the end guarded by `lock` */
+    uint64_t next_id;     /* even: of tasks spawned by the owner */
+    int64_t outside;      /* waits that something outside this runtime may end */
+    int64_t main_outside; /* of those, the main future's */
     /* Cancels that take long. */
-    size_t cancelling; /* tasks in which something is being cancelled */
     uint64_t watch_at; /* when to look at them; AW_FOREVER: nothing to watch */
     uint64_t cancel_report, cleanup_deadline;
     /* The world. */
@@ -88,6 +88,7 @@ static inline void aw__queue_push(aw__queue *q, aw__task *t) {
     q->count++;
 }
 
+/* Through the runtime's log callback, or the process's when it has none or `rt` is NULL. */
 void aw__rt_log(const aw_runtime *rt, aw_log_level level, const char *format, ...) AW_PRINTF(3, 4);
 
 /* Sleep until a deadline of the seam's clock, and end that from any thread. */

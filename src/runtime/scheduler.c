@@ -8,6 +8,7 @@
 
 #include "core/lock.h"
 #include "core/misuse.h"
+#include "core/unstarted.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
 
@@ -22,8 +23,7 @@ static void count_cancels(aw_runtime *rt, aw__task *t, bool ended) {
     bool counts = !ended && t->cancelling > 0;
     if (counts == !!(t->flags & AW__COUNTED)) return;
     t->flags = (uint16_t)((t->flags ^ AW__COUNTED) & (AW__AGE - 1));
-    if (counts && rt->cancelling++ == 0) aw__watch_begin(rt);
-    if (!counts) rt->cancelling--;
+    if (counts && rt->watch_at == AW_FOREVER) aw__watch_begin(rt);
 }
 
 static void run_task(aw_runtime *rt, aw__task *t) {
@@ -36,12 +36,13 @@ static void run_task(aw_runtime *rt, aw__task *t) {
     t->flags &= (uint16_t) ~(AW__QUEUED | AW__YIELDED);
     aw_poll r = t->flags & AW__CANCEL ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
     rt->current = NULL;
-    if (AW__UNLIKELY(rt->meter.fail) && !t->fail && r == AW_PENDING) {
+    if (AW__UNLIKELY(rt->meter.fail) && !t->fail && r != AW_READY) {
         t->fail = (int16_t)rt->meter.fail;
-        t->flags |= AW__CANCEL | AW__QUEUED;
+        if (r == AW_PENDING) t->flags |= AW__CANCEL | AW__QUEUED;
     }
     t->armed += rt->meter.armed;
     rt->outside += rt->meter.outside;
+    if (t->flags & AW__MAIN) rt->main_outside += rt->meter.outside;
     if (AW__UNLIKELY(rt->meter.cancelling || t->flags & AW__COUNTED))
         count_cancels(rt, t, r != AW_PENDING);
     if (r != AW_PENDING)
@@ -101,15 +102,16 @@ static int idle(aw_runtime *rt) {
     bool held = aw__load_acquire(&rt->holds) != 0;
     bool jump = aw__load_relaxed(&rt->paused) && !held;
     uint64_t next = aw__wheel_next(&rt->wheel, jump);
+    bool timer = next != AW_FOREVER;
     if (rt->watch_at < next) next = rt->watch_at;
-    if (jump && next != AW_FOREVER) {
+    if (jump && timer) {
         /* A paused clock has nothing to wait for but the others, and they have nothing to do. */
         if (aw__load_relaxed(&rt->inbox) == NULL && next > aw__load_relaxed(&rt->paused_now))
             aw__store_release(&rt->paused_now, next);
         return 0;
     }
-    if (aw__load_relaxed(&rt->paused)) next = AW_FOREVER; /* held: somebody will come back */
-    if (next == AW_FOREVER && !held && aw__is_deadlock(rt)) return -EDEADLK;
+    if (aw__load_relaxed(&rt->paused)) next = AW_FOREVER; /* it stands still */
+    if (!timer && !held && aw__is_deadlock(rt)) return -EDEADLK;
     if (!aw__inbox_park(rt)) return 0;
     if (next != AW_FOREVER) next -= aw__load_relaxed(&rt->clock_lead);
     aw__rt_park(rt, next);
@@ -171,13 +173,15 @@ static bool main_done(const aw_runtime *rt) {
     return rt->main_task.flags & AW__DONE;
 }
 
-/* Run the main future to its end; by the owner. */
-static int run_main(aw_runtime *rt, aw_future *f, int fail) {
+/* Run the main future to its end; by the owner. `so_far` is what was counted while another thread
+ * owned the runtime and it was polled beside it. */
+static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
     aw__task *t = &rt->main_task;
     rt->main = f;
-    t->flags = AW__MAIN | (fail ? AW__CANCEL : 0);
-    t->armed = 0;
-    t->fail = (int16_t)fail;
+    t->flags = AW__MAIN | (so_far->fail ? AW__CANCEL : 0);
+    t->armed = so_far->armed;
+    rt->outside += rt->main_outside = so_far->outside;
+    t->fail = (int16_t)so_far->fail;
     t->cancelling = 0;
     t->status = AW__RUNNING;
     aw__task_wake_local(t);
@@ -191,6 +195,7 @@ static int run_main(aw_runtime *rt, aw_future *f, int fail) {
                        f->type->name);
     }
     rt->main = NULL;
+    rt->outside -= rt->main_outside; /* what it left behind: its wakers changed */
     int status = t->status;
     return status == AW__FINISHED ? 0 : error && status == -ECANCELED ? error : status;
 }
@@ -214,6 +219,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     aw_cx cx = {&waker, rt, &meter};
     bool owner = false;
     aw_poll r = AW_PENDING;
+    aw_runtime *entered = aw_enter(rt); /* what the future spawns, it spawns here */
     while (!(owner = aw__rt_acquire(rt))) {
         bool failing = meter.fail;
         r = failing ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
@@ -221,6 +227,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
         meter.budget = rt->budget;
         if (failing == !!meter.fail) aw_parker_park(w.parker);
     }
+    aw_leave(entered);
 
     aw__lock(&rt->lock);
     struct aw__waiting **at = &rt->waiting;
@@ -231,34 +238,37 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     aw_runtime_release(rt);
     int error = r == AW_CANCELLED ? meter.fail : 0;
     if (owner) {
-        error = run_main(rt, f, meter.fail);
+        error = run_main(rt, f, &meter);
         aw__rt_disown(rt);
     }
     aw_parker_free(w.parker);
     return error;
 }
 
-int aw_block_on_future(aw_runtime *rt, aw_future *f) {
-    aw_runtime *running = aw__thread.running;
-    if (running) {
-        char name[256] = "a task";
-        if (running->current) aw__name_task(name, sizeof name, running->current);
-        aw_log(AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
+/* Blocking here would stop the tasks of this thread. */
+static int refuse(const aw_runtime *running, aw_future *f) {
+    char name[256] = "a task";
+    if (running->current) aw__name_task(name, sizeof name, running->current);
+    aw__rt_log(running, AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
                f->type->name, name);
-        aw__cancel_unstarted(f);
-        return -EPERM;
-    }
+    aw__cancel_unstarted(f);
+    return -EPERM;
+}
+
+int aw_block_on_future(aw_runtime *rt, aw_future *f) {
+    if (aw__thread.running) return refuse(aw__thread.running, f);
     if (aw__load_acquire(&rt->closing)) {
         aw__cancel_unstarted(f);
         return -ESHUTDOWN;
     }
     if (!aw__rt_acquire(rt)) return block_beside(rt, f);
-    int error = run_main(rt, f, 0);
+    int error = run_main(rt, f, &(aw__meter){0});
     aw__rt_disown(rt);
     return error;
 }
 
 int aw_run_future(aw_future *f) {
+    if (aw__thread.running) return refuse(aw__thread.running, f);
     aw_runtime *rt;
     int error = aw_runtime_new(&rt, NULL);
     if (error) {

@@ -36,10 +36,15 @@ static void leave(aw_sleep *s) {
     aw__unlock(&w->lock);
 }
 
+/* A wait that another task armed, before this sleep was moved here, stays with that task. */
+static void disarm(aw_sleep *s, aw_cx *cx) {
+    if (aw_waker_will_wake(&s->waker, cx->waker)) aw_cx_disarm(cx);
+}
+
 static aw_poll sleep_end(aw_sleep *s, aw_cx *cx) {
     if (state_of(s) >= AW__SLEEP_LINKED) {
         leave(s);
-        aw_cx_disarm(cx);
+        disarm(s, cx);
     }
     s->future.state = AW__SLEEP_FIRED;
     return AW_READY;
@@ -55,7 +60,7 @@ static aw_poll sleep_begin(aw_sleep *s, aw_cx *cx) {
     }
     uint64_t now = aw__rt_now(rt);
     if (s->future.state == AW__SLEEP_FRESH) {
-        if (s->future.type == &aw_sleep_type) s->when = add_saturating(now, s->when);
+        s->when = add_saturating(now, s->when);
         s->future.state = AW__SLEEP_ABSOLUTE;
     }
     if (s->when <= now) return aw_cx_spend(cx) ? AW_READY : AW_PENDING;
@@ -89,7 +94,7 @@ static aw_poll sleep_cancel(aw_future *self, aw_cx *cx) {
     aw_sleep *s = (aw_sleep *)self;
     if (state_of(s) < AW__SLEEP_LINKED) return AW_CANCELLED;
     leave(s);
-    aw_cx_disarm(cx);
+    disarm(s, cx);
     return self->state == AW__SLEEP_FIRED ? AW_READY : AW_CANCELLED;
 }
 
@@ -104,11 +109,6 @@ static void sleep_describe(const aw_future *self, char *buf, size_t size) {
 }
 
 const aw_future_type aw_sleep_type = {
-    AW_TYPE_OF(aw_sleep, "sleep"), .flags = AW_OUT_ERRNO,      .poll = sleep_poll,
-    .cancel = sleep_cancel,        .describe = sleep_describe,
-};
-
-const aw_future_type aw_sleep_until_type = {
     AW_TYPE_OF(aw_sleep, "sleep"), .flags = AW_OUT_ERRNO,      .poll = sleep_poll,
     .cancel = sleep_cancel,        .describe = sleep_describe,
 };
@@ -152,7 +152,9 @@ static uint64_t next_tick(const aw_interval *i, uint64_t at, uint64_t now) {
 
 static aw_poll tick_end(aw_tick *t, aw_cx *cx) {
     t->out = t->sleep.out;
-    if (t->out == 0) t->interval->next = next_tick(t->interval, t->at, aw_now(aw_cx_runtime(cx)));
+    if (t->out) return AW_READY;
+    uint64_t next = next_tick(t->interval, t->at, aw_now(aw_cx_runtime(cx)));
+    t->interval->next = next < AW_FOREVER ? next : AW_FOREVER - 1; /* that would mean: at once */
     return AW_READY;
 }
 

@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/wake.h"
 #include "core/misuse.h"
+#include "core/unstarted.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
 
@@ -23,6 +24,10 @@ static void serve_orphan(aw_runtime *rt, aw__task *t) {
     aw__lock(&rt->lock);
     uint32_t bits = aw__exchange(&t->shared, 0u);
     t->local += aw__ref_count(bits);
+    if (t->flags & AW__FREED) { /* the main task: a request without a reference came too late */
+        aw__unlock(&rt->lock);
+        return;
+    }
     if (bits & AW__DROP && aw__load_relaxed(&t->status) == AW__FINISHED) {
         aw__unlock(
             &rt->lock); /* not with the lock: it is the user's code. The handle keeps the task */
@@ -88,6 +93,7 @@ void aw__task_serve(aw__task *t) {
 static void free_task(aw__task *t) {
     aw_runtime *rt = t->rt;
     rt->allocated--;
+    t->flags |= AW__FREED;
     if (t->flags & AW__STORAGE)
         aw__store_release(&t->rt, (aw_runtime *)NULL);
     else if (!(t->flags & AW__MAIN)) /* which is part of the runtime */
@@ -96,12 +102,17 @@ static void free_task(aw__task *t) {
 
 void aw__task_release(aw__task *t) {
     if (--t->local > 0) return;
-    if (aw__load_acquire(&t->shared) == 0) { /* rule 4 */
-        free_task(t);
-        return;
-    }
-    uint32_t old = aw__fetch_or(&t->shared, (uint32_t)AW__WATCH);
-    if (aw__ref_count(old) == 0 && !(old & AW__INBOX)) free_task(t);
+    uint32_t old = aw__load_acquire(&t->shared), new;
+    do {
+        if (old & AW__INBOX) return; /* whoever serves it comes back here */
+        int32_t sum = t->local + aw__ref_count(old);
+        if (sum == 0) { /* rule 4 */
+            free_task(t);
+            return;
+        }
+        new = AW__WATCH | (uint32_t)(sum * AW__REF);
+    } while (!aw__cas(&t->shared, &old, new));
+    t->local = 0;
 }
 
 /* ---- Wakers ----------------------------------------------------------------------------------- */
@@ -170,11 +181,9 @@ const aw_waker_type aw__task_waker_type = {
 
 /* ---- Spawn ------------------------------------------------------------------------------------ */
 
-void aw__cancel_unstarted(aw_future *f) {
-    aw_waker noop = aw_noop_waker();
-    aw_cx cx = aw_cx_from_waker(&noop);
-    if (aw_future_cancel(f, &cx) != AW_CANCELLED)
-        aw__misuse("cancel of future '%s', which never ran, did not end at once", f->type->name);
+static void set_id(aw__task *t, uint64_t id) {
+    t->id_low = (uint32_t)id;
+    t->id_high = (uint16_t)(id >> 32);
 }
 
 static aw_future *spawn_failed(aw_future *f, int error) {
@@ -207,18 +216,19 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
     };
     memcpy(aw__task_frame(t), f, size);
     if (aw__is_owner(rt)) {
-        t->id = rt->next_id += 2;
+        set_id(t, rt->next_id += 2);
         adopt(rt, t);
         aw__task_wake_local(t);
     } else {
-        t->id = aw__fetch_add_relaxed(&rt->outside_ids, 2u);
+        set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, 2u));
         t->shared = AW__NEW | AW__WAKE | AW__INBOX;
+        const aw_allocator *allocator = rt->allocator;
         if (!aw__inbox_push(rt, t)) {
             aw_future *failed = spawn_failed(aw__task_frame(t), -ECANCELED);
             if (storage)
                 aw__store_release(&t->rt, (aw_runtime *)NULL);
             else
-                aw__release(rt->allocator, t, sizeof *t + size);
+                aw__release(allocator, t, sizeof *t + size);
             return failed;
         }
     }
@@ -266,7 +276,7 @@ void aw__task_abort_local(aw__task *t) {
 }
 
 void aw__task_abort(aw_future *frame) {
-    if (aw__task_error(frame)) return;
+    if (!frame || aw__task_error(frame)) return;
     aw__task *t = aw__task_of(frame);
     if (aw__is_owner(t->rt))
         aw__task_abort_local(t);
@@ -275,7 +285,7 @@ void aw__task_abort(aw_future *frame) {
 }
 
 void aw__task_drop(aw_future *frame) {
-    if (aw__task_error(frame)) return;
+    if (!frame || aw__task_error(frame)) return;
     aw__task *t = aw__task_of(frame);
     if (!aw__is_owner(t->rt)) {
         aw__task_request(t, AW__DROP, 0); /* the owner gives up the handle's reference */
@@ -296,7 +306,7 @@ int aw__task_error(const aw_future *frame) {
 }
 
 uint64_t aw__task_id(const aw_future *frame) {
-    return aw__task_error(frame) ? 0 : aw__task_of(frame)->id;
+    return aw__task_error(frame) ? 0 : aw__task_number(aw__task_of(frame));
 }
 
 const char *aw__task_name(const aw_future *frame) {
@@ -313,7 +323,7 @@ const aw_place *aw__task_place(const aw_future *frame) {
 
 uint64_t aw_current_task_id(void) {
     const aw_runtime *rt = aw__thread.running;
-    return rt && rt->current ? rt->current->id : 0;
+    return rt && rt->current ? aw__task_number(rt->current) : 0;
 }
 
 static aw__task *current_task(const aw_cx *cx) {

@@ -17,8 +17,9 @@
  *      owner, `shared` by everyone else. Only their sum means something: a waker cloned here and
  *      dropped there leaves 1 here and -1 there. The task is free when the sum is zero and INBOX is
  *      not set. Only the owner can know the sum, so another thread whose drop takes the shared count
- *      below zero, or to zero while WATCH is set, sends the task to the inbox. WATCH says that
- *      `local` is zero, which the owner sets when it gives up its last reference.
+ *      below zero, or to zero while WATCH is set, sends the task to the inbox. When `local` falls to
+ *      zero or below, the owner moves all of the count into `shared` and sets WATCH, which says just
+ *      that: `local` is zero.
  *   4. When sum and INBOX are zero nobody can change the word any more, so the owner may see that
  *      with a plain acquire load: no locked instruction in the life of a task that stays on its thread.
  *   5. After the runtime has ended the inbox is closed. Then there is no owner, and what rule 2 does is
@@ -46,8 +47,9 @@ struct aw__task {
     struct aw_task_join_future *joiner; /* owner: the join that waits for it on this thread */
     aw__task *all_next, *all_prev;      /* owner: the list of tasks that have not ended */
     const aw_place *place;
-    uint64_t id : 48;
-    uint64_t cancelling : 16; /* owner: futures in it that are being cancelled */
+    uint32_t id_low;
+    uint16_t id_high;
+    uint16_t cancelling;      /* owner: futures in it that are being cancelled */
     struct aw__local *locals; /* owner */
 };
 
@@ -74,6 +76,7 @@ enum { /* flags */
        AW__FREELY = 64,   /* without a budget */
        AW__COUNTED = 128, /* in the runtime's count of tasks that are being cancelled */
        AW__YIELDED = 256, /* woken while it runs, and content to wait */
+       AW__FREED = 512,   /* given back; can be seen in the main task only */
        AW__AGE = 4096     /* four bits: how many watches its cancel has lasted */
 };
 
@@ -91,6 +94,10 @@ static inline aw__task *aw__task_of(const aw_future *frame) {
 }
 static inline int32_t aw__ref_count(uint32_t shared) {
     return (int32_t)shared >> 8;
+}
+
+static inline uint64_t aw__task_number(const aw__task *t) {
+    return (uint64_t)t->id_high << 32 | t->id_low;
 }
 
 /* A handle that stands for a failed spawn is a small negative multiple of 16. */
@@ -112,7 +119,5 @@ void aw__task_release(aw__task *t);
 void aw__task_complete(aw__task *t, aw_poll answer);
 /* Act on what other threads asked for (rule 2), or, once closed, on their behalf (rule 5). */
 void aw__task_serve(aw__task *t);
-/* An unstarted future that will not be run: releases what its arguments own. */
-void aw__cancel_unstarted(aw_future *f);
 
 #endif

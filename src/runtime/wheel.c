@@ -4,8 +4,11 @@
 #include "core/lock.h"
 #include "core/wake.h"
 
+enum { MAX_MERGES = 64 };
+#define NOT_SORTED UINT64_MAX
+
 void aw__wheel_init(aw__wheel *w, aw_runtime *rt, uint64_t now) {
-    *w = (aw__wheel){.rt = rt, .tick = now >> AW__TICK_BITS};
+    *w = (aw__wheel){.rt = rt, .tick = now >> AW__TICK_BITS, .sorted = NOT_SORTED};
 }
 
 static void append(aw__wheel *w, aw_sleep *s, unsigned level, unsigned slot) {
@@ -30,6 +33,7 @@ void aw__wheel_insert(aw__wheel *w, aw_sleep *s) {
     else
         level = (63u - (unsigned)__builtin_clzll(tick ^ w->tick)) / AW__SLOT_BITS;
     append(w, s, level, tick >> (level * AW__SLOT_BITS) & (AW__SLOTS - 1));
+    if (tick == w->sorted && s->when < s->prev->when) w->sorted = NOT_SORTED;
     aw__store_relaxed(&w->count, w->count + 1); /* the owner peeks without the lock */
 }
 
@@ -78,21 +82,57 @@ static void cascade(aw__wheel *w, int level, unsigned slot, uint64_t tick) {
     } while (s != first);
 }
 
-/* Take one due timer out of a slot; NULL when none is. */
-static aw_sleep *take_due(aw__wheel *w, unsigned slot, uint64_t now) {
-    aw_sleep *first = w->slots[0][slot], *s = first;
-    if (!first) return NULL;
-    do {
-        if (s->when <= now) {
-            aw__wheel_remove(w, s);
-            return s;
-        }
-        s = s->next;
-    } while (s != first);
-    return NULL;
+/* Two lists that end in NULL, each in order, as one; of equal deadlines those of `a` come first. */
+static aw_sleep *merge(aw_sleep *a, aw_sleep *b) {
+    aw_sleep *first = NULL, **end = &first;
+    while (a && b) {
+        aw_sleep **least = b->when < a->when ? &b : &a;
+        *end = *least;
+        end = &(*end)->next;
+        *least = *end;
+    }
+    *end = a ? a : b;
+    return first;
 }
 
-/* The next due timer, out of the wheel, in the order of their slots; NULL when there is none. */
+/* Order a list that ends in NULL, equal ones as they are: runs of 1, 2, 4, ... wait for their twin. */
+static aw_sleep *sort(aw_sleep *list) {
+    aw_sleep *waiting[MAX_MERGES] = {NULL}, *all = NULL;
+    for (aw_sleep *s = list, *rest; s; s = rest) {
+        int i = 0;
+        rest = s->next;
+        s->next = NULL;
+        for (; waiting[i]; i++) {
+            s = merge(waiting[i], s);
+            waiting[i] = NULL;
+        }
+        waiting[i] = s;
+    }
+    for (int i = 0; i < MAX_MERGES; i++)
+        all = merge(waiting[i], all);
+    return all;
+}
+
+/* The first of a slot of the lowest level. Only there the order within a tick matters, and only when
+ * its turn has come: it is put in order then. Mostly it is; else its first part was sorted before. */
+static aw_sleep *first_of(aw__wheel *w, unsigned slot, uint64_t tick) {
+    aw_sleep *first = w->slots[0][slot], *s = first;
+    if (w->sorted == tick) return first;
+    w->sorted = tick;
+    while (s->next != first && s->when <= s->next->when)
+        s = s->next;
+    if (s->next == first) return first;
+    aw_sleep *rest = s->next;
+    first->prev->next = s->next = NULL;
+    s = first = merge(first, sort(rest));
+    for (; s->next; s = s->next)
+        s->next->prev = s;
+    s->next = first;
+    first->prev = s;
+    return w->slots[0][slot] = first;
+}
+
+/* The next due timer, out of the wheel; NULL when there is none. */
 static aw_sleep *next_due(aw__wheel *w, uint64_t now) {
     uint64_t target = now >> AW__TICK_BITS;
     for (;;) {
@@ -108,7 +148,10 @@ static aw_sleep *next_due(aw__wheel *w, uint64_t now) {
             continue;
         }
         if (w->tick < tick) w->tick = tick;
-        return take_due(w, slot, now); /* NULL: only what is due later in this very tick is left */
+        aw_sleep *s = first_of(w, slot, tick);
+        if (s->when > now) return NULL; /* due later in this very tick */
+        aw__wheel_remove(w, s);
+        return s;
     }
 }
 
@@ -135,23 +178,15 @@ void aw__wheel_advance(aw__wheel *w, uint64_t now) {
 uint64_t aw__wheel_next(aw__wheel *w, bool exact) {
     uint64_t next = AW_FOREVER;
     aw__lock(&w->lock);
-    int level;
     unsigned slot;
-    while ((level = lowest_level(w)) > 0) {
+    int level = lowest_level(w);
+    if (level >= 0) {
         uint64_t tick = first_tick(w, level, &slot);
-        if (!exact) {
-            next = tick << AW__TICK_BITS;
-            break;
-        }
-        cascade(w, level, slot, tick);
-    }
-    if (level == 0) {
-        first_tick(w, 0, &slot);
-        aw_sleep *first = w->slots[0][slot], *s = first;
-        do {
-            if (s->when < next) next = s->when;
-            s = s->next;
-        } while (s != first);
+        aw_sleep *first = level ? w->slots[level][slot] : first_of(w, slot, tick), *s = first;
+        next = level && !exact ? tick << AW__TICK_BITS : first->when;
+        /* The wheel stays where it is: somebody may still insert what comes before this. */
+        for (; exact && level && s->next != first; s = s->next)
+            if (s->next->when < next) next = s->next->when;
     }
     w->asleep = next;
     aw__unlock(&w->lock);

@@ -5,8 +5,8 @@
  * from the wheel's, so inserting, moving and removing are O(1), and it moves down at most once per
  * level. A bitmap per level says which slots are occupied: empty time is skipped, never walked.
  *
- * Deadlines stay exact: ticks only sort. A slot of the lowest level may hold timers that are due and
- * timers that are not yet; the nanoseconds decide.
+ * Deadlines stay exact: ticks only sort coarsely. A slot of the lowest level may hold timers that are
+ * due and timers that are not yet; it is put in the order of their nanoseconds when its turn comes.
  *
  * The entries are the aw_sleep futures themselves. A short lock guards everything here, including the
  * waker in each linked entry; the owner holds it almost always without company. */
@@ -23,9 +23,9 @@ enum {
     AW__UNLINKED = UINT16_MAX
 };
 
-enum { /* state of a sleep */
-       AW__SLEEP_FRESH,
-       AW__SLEEP_ABSOLUTE, /* `when` is a deadline, though the type says duration */
+enum {                     /* state of a sleep */
+       AW__SLEEP_FRESH,    /* `when` is a duration */
+       AW__SLEEP_ABSOLUTE, /* `when` is a deadline; aw_sleep_until begins with this */
        AW__SLEEP_LINKED,   /* in the wheel */
        AW__SLEEP_FIRED     /* out of it, its waker was woken; stored with release */
 };
@@ -34,6 +34,7 @@ typedef struct aw__wheel {
     uint32_t lock;
     aw_runtime *rt;
     uint64_t tick;   /* of the last advance */
+    uint64_t sorted; /* the slot of this tick is in the order of its deadlines */
     uint64_t asleep; /* the owner sleeps until then; 0: it is awake */
     size_t count;
     uint64_t occupied[AW__LEVELS];

@@ -50,19 +50,20 @@ void aw_notify_waiters(aw_notify *n) {
     aw_waker later;
     aw__lock(&n->lock);
     uint64_t generation = ++n->generation;
-    do {
+    for (bool more = true; more;) {
         later.type = NULL;
-        while (!later.type && n->first && n->first->generation < generation)
+        while ((more = n->first && n->first->generation < generation) && !later.type)
             deliver(n, n->first, BY_ALL, &later);
         aw__unlock(&n->lock);
-        if (!later.type) return;
-        aw_waker_wake(later);
-        aw__lock(&n->lock);
-    } while (true);
+        /* Without more waiters `n` may be gone as soon as this one is woken. */
+        if (later.type) aw_waker_wake(later);
+        if (more) aw__lock(&n->lock);
+    }
 }
 
 static aw_poll end(aw_notified *w, aw_cx *cx) {
-    if (w->future.state == LINKED) aw_cx_disarm(cx);
+    /* A wait that another task armed, before this was moved here, stays with that task. */
+    if (w->future.state == LINKED && aw_waker_will_wake(&w->waker, cx->waker)) aw_cx_disarm(cx);
     return AW_READY;
 }
 
@@ -72,16 +73,20 @@ static aw_poll notified_poll(aw_future *self, aw_cx *cx) {
     if (self->state == LINKED && aw__load_acquire(&w->got) == WAITING &&
         aw_waker_will_wake(&w->waker, cx->waker))
         return AW_PENDING;
-    if (!aw_cx_spend(cx)) return AW_PENDING;
 
     aw__lock(&n->lock);
+    bool ready = w->got != WAITING || (self->state == FRESH && n->permit);
+    if (ready && aw_cx_exhausted(cx)) {
+        aw__unlock(&n->lock);
+        aw_cx_spend(cx); /* wakes us again */
+        return AW_PENDING;
+    }
     if (self->state == FRESH && n->permit) {
         n->permit = 0;
         w->got = BY_ONE;
     }
-    bool got = w->got != WAITING, link = !got && self->state == FRESH;
-    if (!got) w->waker = *cx->waker;
-    if (link) {
+    if (!ready) w->waker = *cx->waker;
+    if (!ready && self->state == FRESH) {
         w->generation = n->generation;
         w->prev = n->last;
         w->next = NULL;
@@ -92,7 +97,10 @@ static aw_poll notified_poll(aw_future *self, aw_cx *cx) {
         n->last = w;
     }
     aw__unlock(&n->lock);
-    if (got) return end(w, cx);
+    if (ready) {
+        aw_cx_spend(cx);
+        return end(w, cx);
+    }
     self->state = LINKED;
     aw_cx_arm(cx);
     return AW_PENDING;

@@ -53,11 +53,13 @@ void aw__oneshot_close_sender(aw_oneshot *c) {
 }
 
 void aw__oneshot_close_receiver(aw_oneshot *c) {
-    aw_waker later = {NULL, NULL};
+    aw_waker later = {NULL, NULL}, receiver = {NULL, NULL};
     aw__lock(&c->lock);
     c->state |= NO_RECEIVER;
     wake_waiter(c->closed, &later);
+    wake_waiter(c->receiver, &receiver); /* which another task closes */
     unlock_and_wake(c, later);
+    if (receiver.type) aw_waker_wake(receiver);
 }
 
 /* Under the lock. A value that was taken is gone: nothing more will come. */
@@ -84,6 +86,12 @@ static int look(const aw_oneshot_future *w, aw_waker *later) {
     return w->channel->state & (NO_RECEIVER | TAKEN) ? 0 : -EAGAIN;
 }
 
+/* Whether it has come. Under the lock. */
+static bool there(const aw_oneshot_future *w) {
+    bool recv = w->future.type == &aw_oneshot_recv_type;
+    return w->channel->state & (recv ? SENT | NO_SENDER | NO_RECEIVER : NO_RECEIVER | TAKEN);
+}
+
 static aw_oneshot_future **place_of(const aw_oneshot_future *w) {
     aw_oneshot *c = w->channel;
     return w->future.type == &aw_oneshot_recv_type ? &c->receiver : &c->closed;
@@ -93,6 +101,11 @@ static aw_poll poll_or_cancel(aw_oneshot_future *w, aw_cx *cx, bool cancel) {
     aw_oneshot *c = w->channel;
     aw_waker later = {NULL, NULL};
     aw__lock(&c->lock);
+    if (!cancel && there(w) && aw_cx_exhausted(cx)) {
+        aw__unlock(&c->lock);
+        aw_cx_spend(cx); /* wakes us again */
+        return AW_PENDING;
+    }
     int r = look(w, &later);
     bool wait = r == -EAGAIN && !cancel;
     bool arm = wait && (!w->linked || !aw_waker_will_wake(&w->waker, cx->waker));
@@ -104,7 +117,9 @@ static aw_poll poll_or_cancel(aw_oneshot_future *w, aw_cx *cx, bool cancel) {
     }
     unlock_and_wake(c, later);
     if (arm) aw_cx_arm(cx);
-    if (!wait && w->linked) aw_cx_disarm(cx);
+    if (!wait && !cancel) aw_cx_spend(cx);
+    /* A wait that another task armed, before this was moved here, stays with that task. */
+    if (!wait && w->linked && aw_waker_will_wake(&w->waker, cx->waker)) aw_cx_disarm(cx);
     w->linked = wait;
     w->out = r;
     if (wait) return AW_PENDING;
@@ -112,7 +127,7 @@ static aw_poll poll_or_cancel(aw_oneshot_future *w, aw_cx *cx, bool cancel) {
 }
 
 static aw_poll oneshot_poll(aw_future *self, aw_cx *cx) {
-    return aw_cx_spend(cx) ? poll_or_cancel((aw_oneshot_future *)self, cx, false) : AW_PENDING;
+    return poll_or_cancel((aw_oneshot_future *)self, cx, false);
 }
 
 static aw_poll oneshot_cancel(aw_future *self, aw_cx *cx) {

@@ -37,7 +37,7 @@ def line_pattern(line):
     parts = re.split(r"\{\{(.*?)\}\}", line)
     if len(parts) == 1:
         return None
-    return re.compile("".join(part if i % 2 else re.escape(part) for i, part in enumerate(parts)))
+    return re.compile("".join(f"(?:{p})" if i % 2 else re.escape(p) for i, p in enumerate(parts)))
 
 
 def line_matches(expected, pattern, actual):

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How do many futures run together? Join is a future as well: its poll polls all of them, and it is
+ * ready when none is pending any more. There is nothing else to it.
+ *
+ * Each child gets the waker of the whole, so whichever has something to do causes a poll of all.
+ * The outputs stay where they are, in the children; this join does not look at them.
+ *
+ * Notice the question before each poll: what has ended must not be polled again. */
+#include <awake.h>
+#include <stdio.h>
+
+AW_ASYNC(void, job, int n; aw_sleep nap;) {
+    AW_BEGIN;
+    printf("start %d\n", self->n);
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(100 * self->n)));
+    printf("end %d\n", self->n);
+    AW_END;
+}
+
+struct join {
+    aw_future future;
+    int out;
+    struct job *jobs;
+    size_t count;
+};
+
+static aw_poll join_poll(aw_future *self, aw_cx *cx) {
+    struct join *join = (struct join *)self;
+    aw_poll answer = AW_READY;
+    for (size_t i = 0; i < join->count; i++) {
+        aw_future *child = &join->jobs[i].future;
+        if (aw_future_ended(child)) continue;
+        if (aw_future_poll(child, cx) == AW_PENDING) answer = AW_PENDING;
+    }
+    return answer;
+}
+
+/* Cancelling is the same walk: the join is gone when the last child is. Had they all finished
+ * before the cancel reached them, it would be finished too. */
+static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
+    struct join *join = (struct join *)self;
+    bool pending = false, all_finished = aw_future_started(self);
+    for (size_t i = 0; i < join->count; i++) {
+        aw_future *child = &join->jobs[i].future;
+        if (!aw_future_ended(child) && aw_future_cancel(child, cx) == AW_PENDING) pending = true;
+        if (!aw_future_finished(child)) all_finished = false;
+    }
+    if (pending) return AW_PENDING;
+    return all_finished ? AW_READY : AW_CANCELLED;
+}
+
+static const aw_future_type join_type = {
+    AW_TYPE_OF(struct join, "join"),
+    .poll = join_poll,
+    .cancel = join_cancel,
+};
+
+int main(void) {
+    struct job jobs[5];
+    for (int i = 0; i < 5; i++)
+        jobs[i] = AW_CALL(job, .n = i + 1);
+    return aw_run((struct join){.future = AW_FUTURE_INIT(&join_type), .jobs = jobs, .count = 5});
+}

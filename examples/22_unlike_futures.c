@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A list of unlike futures, polled until all have ended.
+ *
+ * Every future begins with an aw_future, which knows how to poll the whole. So pointers to those make a
+ * list of whatever there is: async functions, futures written by hand, groups of other futures. This is
+ * what a task is: a future that belongs to no other future, but to the loop.
+ *
+ * Notice that the loop does not know what it polls, and ends when its last task has. */
+#include <awake.h>
+#include <stdio.h>
+
+#include "naps.h"
+
+AW_ASYNC(void, job, int n; struct nap nap;) {
+    AW_BEGIN;
+    printf("job %d: start\n", self->n);
+    AW_AWAIT(self->nap, nap_for(AW_MSEC(20)));
+    printf("job %d: end\n", self->n);
+    AW_END;
+}
+
+AW_ASYNC(void, countdown, int n; struct nap nap;) {
+    AW_BEGIN;
+    for (self->n = 3; self->n > 0; self->n--) {
+        printf("%d\n", self->n);
+        AW_AWAIT(self->nap, nap_for(AW_MSEC(30)));
+    }
+    printf("lift-off\n");
+    AW_END;
+}
+
+typedef AW_JOIN(struct job, struct job) two_jobs;
+
+int main(void) {
+    struct nap nap = nap_for(AW_MSEC(10));
+    two_jobs jobs = AW_JOIN_OF(two_jobs, AW_CALL(job, .n = 1), AW_CALL(job, .n = 2));
+    struct countdown countdown = AW_CALL(countdown);
+    aw_future *tasks[] = {&nap.future, &jobs.future, &countdown.future};
+    int count = 3;
+
+    aw_waker waker = aw_noop_waker();
+    aw_cx cx = aw_cx_from_waker(&waker);
+    do {
+        int pending = 0;
+        for (int i = 0; i < count; i++) {
+            if (aw_future_poll(tasks[i], &cx) == AW_PENDING)
+                tasks[pending++] = tasks[i];
+            else
+                printf("a '%s' has ended\n", tasks[i]->type->name);
+        }
+        count = pending;
+    } while (count > 0 && sleep_until_first_nap_ends());
+    printf("no task is left\n");
+    return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The smallest executor: a queue of tasks. Take the first, poll it, put it back if it is pending.
+ *
+ * It runs any future, in ten lines, and it is fair. But it does not listen to wakers, so it cannot know
+ * who is able to go on and polls them all in turn, for as long as there are any.
+ *
+ * Notice the number of polls: the program computes nothing, and keeps a processor busy. */
+#include <awake.h>
+#include <stdio.h>
+
+/* ---- The executor ------------------------------------------------------------------------------- */
+
+enum { ROOM = 16 };
+
+static aw_box queue[ROOM]; /* round and round */
+static unsigned head, tail;
+
+static void spawn(aw_box task) {
+    queue[tail++ % ROOM] = task;
+}
+
+static long run(void) {
+    aw_waker waker = aw_noop_waker();
+    aw_cx cx = aw_cx_from_waker(&waker);
+    long polls = 0;
+    for (; head != tail; polls++) {
+        aw_box task = queue[head++ % ROOM];
+        if (aw_future_poll(&task.future, &cx) == AW_PENDING)
+            spawn(task);
+        else
+            aw_box_free(&task);
+    }
+    return polls;
+}
+
+/* ---- What it runs ------------------------------------------------------------------------------- */
+
+struct delay {
+    aw_future future;
+    int out;
+    uint64_t end;
+};
+
+static aw_poll delay_poll(aw_future *self, aw_cx *cx) {
+    if (aw_now(NULL) >= ((struct delay *)self)->end) return AW_READY;
+    aw_waker_wake_by_ref(aw_cx_waker(cx)); /* "ask me again": all it can do by itself */
+    return AW_PENDING;
+}
+
+static const aw_future_type delay_type = {AW_TYPE_OF(struct delay, "delay"), .poll = delay_poll};
+
+AW_ASYNC(void, job, int n; struct delay delay;) {
+    AW_BEGIN;
+    printf("start %d\n", self->n);
+    self->delay = (struct delay){AW_FUTURE_INIT(&delay_type), 0, aw_now(NULL) + AW_MSEC(100)};
+    AW_AWAIT_FUTURE(self->delay);
+    printf("end %d\n", self->n);
+    AW_END;
+}
+
+int main(void) {
+    for (int n = 1; n <= 10; n++)
+        spawn(aw_box_new(AW_CALL(job, .n = n)));
+    printf("%ld polls\n", run());
+    return 0;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A delay on a thread of its own, as it should be: one thread, and the waker of the latest poll.
+ *
+ * The rule for every future: only the waker of the latest poll counts. A delay that keeps it where its
+ * thread will look, and replaces it when a poll brings another, needs no second thread. delay.h has it.
+ *
+ * Notice that the delay is polled as often as in 32. (And once more: when it is over.) */
+#include <awake.h>
+#include <stdio.h>
+
+#include "delay.h"
+
+AW_ASYNC(void, busy, int i;) {
+    AW_BEGIN;
+    for (self->i = 0; self->i < 10; self->i++)
+        AW_YIELD;
+    printf("the sibling has ended\n");
+    AW_END;
+}
+
+AW_ASYNC(int, start, AW_JOIN(struct delay, struct busy) both;) {
+    AW_BEGIN;
+    AW_AWAIT_JOIN(self->both, delay_for(AW_MSEC(500)), AW_CALL(busy));
+    printf("the delay is over: %d\n", self->both.f0.out);
+    AW_RETURN(self->both.f0.out);
+    AW_END;
+}
+
+int main(void) {
+    int error = aw_run(AW_CALL(start));
+    printf("polls: %d, threads: %d\n", delay_polls, delay_threads);
+    return error;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A task that fails, seen at its join. The others go on.
+ *
+ * AW_FAIL ends the whole task, from any depth: everything in it is cancelled, from the inside out, and
+ * the join of the task reports the code. Nobody on the way has to pass an error along. (An error that a
+ * caller should deal with is an ordinary return value instead.)
+ *
+ * Notice that `handle` is not asked: it is cancelled where it waits, and its cleanup runs. */
+#include <awake.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+AW_ASYNC(int, read_page, int n; aw_sleep disk;) {
+    AW_BEGIN;
+    AW_AWAIT(self->disk, aw_sleep_for(AW_MSEC(10)));
+    if (self->n == 2) AW_FAIL(-EIO);
+    AW_RETURN(self->n * 100);
+    AW_END;
+}
+
+AW_ASYNC(int, handle, int n; struct read_page read;) {
+    AW_BEGIN;
+    AW_AWAIT(self->read, AW_CALL(read_page, .n = self->n));
+    AW_RETURN(self->read.out + 1);
+    AW_FINALLY;
+    printf("request %d: cleaned up\n", self->n);
+    AW_END;
+}
+
+AW_ASYNC(int, start, struct handle *tasks[3]; int i; aw_task_join_future join;) {
+    AW_BEGIN;
+    for (int i = 0; i < 3; i++)
+        self->tasks[i] = aw_spawn(AW_CALL(handle, .n = i + 1));
+    for (self->i = 0; self->i < 3; self->i++) {
+        AW_AWAIT(self->join, aw_task_join(self->tasks[self->i]));
+        if (self->join.out == 0)
+            printf("request %d: %d\n", self->i + 1, self->tasks[self->i]->out);
+        else
+            printf("request %d: %s\n", self->i + 1, strerror(-self->join.out));
+        aw_task_drop(self->tasks[self->i]);
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+int main(void) {
+    return aw_run(AW_CALL(start));
+}

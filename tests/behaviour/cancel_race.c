@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A cancel that races with completion on another thread: exactly one of finished and cancelled, and
+ * nothing is lost or released twice. The sender is told to begin and sends at once; the canceller
+ * cancels at once too. What is not decided by luck is decided by `delay`, which moves the two against
+ * each other. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include "support/beacon.h"
+
+typedef AW_ONESHOT(int) channel;
+
+enum { CHANNELS = 40 };
+
+static struct race {
+    channel channels[CHANNELS];
+    aw_notify notify;
+    int count;         /* how many channels are sent to */
+    unsigned go, done; /* atomic: the round to run, and the one that is through */
+    bool stop;         /* atomic */
+    unsigned delay;
+} race;
+
+static void spin(unsigned n) {
+    for (volatile unsigned i = 0; i < n; i++)
+        ;
+}
+
+/* Busy at first, because that is when the races are; then the other thread may need this processor. */
+static void wait_for(unsigned *word, unsigned value) {
+    for (int n = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) != value; n++) {
+        if (__atomic_load_n(&race.stop, __ATOMIC_ACQUIRE)) return;
+        if (n > 2000) sched_yield();
+    }
+}
+
+static void *sender(void *unused) {
+    (void)unused;
+    for (unsigned round = 1;; round++) {
+        wait_for(&race.go, round);
+        if (__atomic_load_n(&race.stop, __ATOMIC_ACQUIRE)) return NULL;
+        spin(race.delay % 64);
+        for (int i = 0; i < race.count; i++)
+            CHECK_EQ(aw_oneshot_send(&race.channels[i], 1 + i), 0);
+        aw_notify_one(&race.notify);
+        __atomic_store_n(&race.done, round, __ATOMIC_RELEASE);
+    }
+}
+
+/* Wakers that other threads use: counted, and checked when the round is over. */
+static struct beacon beacon;
+static aw_cx fresh_cx(aw_waker *waker) {
+    beacon = (struct beacon){0, 0, false};
+    *waker = beacon_waker(&beacon);
+    return aw_cx_from_waker(waker);
+}
+
+/* One round: the future is polled by now. Cancels while the other thread sends; returns how it ended,
+ * once the other thread is through. */
+static aw_poll cancel_while_sending(aw_future *f, aw_cx *cx, unsigned round) {
+    race.delay = round * 7;
+    __atomic_store_n(&race.go, round, __ATOMIC_RELEASE);
+    spin(round * 13 % 1024);
+    aw_poll r;
+    while ((r = aw_future_cancel(f, cx)) == AW_PENDING)
+        ;
+    int refs = __atomic_load_n(&beacon.refs, __ATOMIC_ACQUIRE);
+    wait_for(&race.done, round);
+    CHECK_LE(refs, 1); /* a wake that is under way */
+    CHECK_EQ(beacon.refs, 0);
+    return r;
+}
+
+static void run_rounds(int count, void (*one)(unsigned round)) {
+    pthread_t thread;
+    race.count = count;
+    CHECK_EQ(pthread_create(&thread, NULL, sender, NULL), 0);
+    unsigned rounds = (unsigned)test_scale(10000);
+    for (unsigned round = 1; round <= rounds; round++) {
+        for (int i = 0; i < count; i++)
+            race.channels[i] = (channel)AW_ONESHOT_INIT;
+        race.notify = (aw_notify)AW_NOTIFY_INIT;
+        one(round);
+    }
+    __atomic_store_n(&race.stop, true, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+}
+
+/* The value is either with who received it, or still in the channel. */
+static int left_in_channels(void) {
+    int left = 0;
+    for (int i = 0; i < race.count; i++)
+        if (aw_oneshot_try_recv(&race.channels[i]) == 0) left++;
+    return left;
+}
+
+static void receive_alone(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    aw_oneshot_future r = aw_oneshot_recv(&race.channels[0]);
+    CHECK_EQ(aw_future_poll(&r.future, &cx), AW_PENDING);
+    aw_poll answer = cancel_while_sending(&r.future, &cx, round);
+    if (answer == AW_READY) {
+        CHECK_EQ(r.out, 0);
+        CHECK_EQ(race.channels[0].value, 1);
+    }
+    CHECK_EQ(left_in_channels(), answer == AW_READY ? 0 : 1);
+}
+
+TEST(a_receive_that_is_cancelled_while_a_thread_sends_loses_nothing) {
+    run_rounds(1, receive_alone);
+}
+
+static void wait_alone(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    aw_notified w = aw_notify_wait(&race.notify);
+    CHECK_EQ(aw_future_poll(&w.future, &cx), AW_PENDING);
+    aw_poll answer = cancel_while_sending(&w.future, &cx, round);
+    CHECK_EQ(race.notify.permit, answer == AW_READY ? 0 : 1);
+}
+
+TEST(a_wait_that_is_cancelled_while_a_thread_notifies_loses_nothing) {
+    run_rounds(0, wait_alone);
+}
+
+typedef AW_JOIN(aw_oneshot_future, aw_oneshot_future) both;
+typedef AW_SELECT(aw_oneshot_future, aw_oneshot_future) either;
+
+static void receive_both(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    both j = AW_JOIN_OF(both, aw_oneshot_recv(&race.channels[0]),
+                        aw_oneshot_recv(&race.channels[1]));
+    CHECK_EQ(aw_future_poll(&j.future, &cx), AW_PENDING);
+    aw_poll answer = cancel_while_sending(&j.future, &cx, round);
+    CHECK_EQ(left_in_channels(), answer == AW_READY ? 0 : 2); /* cut: given back */
+}
+
+TEST(a_join_that_is_cut_while_a_thread_sends_gives_back_what_it_had) {
+    run_rounds(2, receive_both);
+}
+
+static void receive_either(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    either s = AW_SELECT_OF(either, aw_oneshot_recv(&race.channels[0]),
+                            aw_oneshot_recv(&race.channels[1]));
+    CHECK_EQ(aw_future_poll(&s.future, &cx), AW_PENDING);
+    aw_poll answer = cancel_while_sending(&s.future, &cx, round);
+    CHECK_EQ(answer == AW_READY, s.out != 0);
+    int took = 0;
+    AW_SELECT_EACH(i, &s) {
+        CHECK_EQ(race.channels[i].value, 1 + i);
+        took++;
+    }
+    CHECK_EQ(took + left_in_channels(), 2);
+}
+
+TEST(a_select_that_is_cancelled_while_a_thread_sends_reports_what_came) {
+    run_rounds(2, receive_either);
+}
+
+static aw_oneshot_future many[CHANNELS];
+
+static void receive_many(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    for (int i = 0; i < CHANNELS; i++)
+        many[i] = aw_oneshot_recv(&race.channels[i]);
+    aw_all a = aw_join_all(many, CHANNELS);
+    CHECK_EQ(aw_future_poll(&a.future, &cx), AW_PENDING);
+    aw_poll answer = cancel_while_sending(&a.future, &cx, round);
+    CHECK_EQ(left_in_channels(), answer == AW_READY ? 0 : CHANNELS);
+}
+
+TEST(a_join_all_that_is_cut_while_a_thread_sends_gives_back_what_it_had) {
+    run_rounds(CHANNELS, receive_many);
+}
+
+static void select_many(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    for (int i = 0; i < CHANNELS; i++)
+        many[i] = aw_oneshot_recv(&race.channels[i]);
+    aw_all a = aw_select_all(many, CHANNELS);
+    CHECK_EQ(aw_future_poll(&a.future, &cx), AW_PENDING);
+    aw_poll answer = cancel_while_sending(&a.future, &cx, round);
+    int took = 0;
+    if (answer == AW_READY)
+        while (aw_select_all_next(&a) >= 0)
+            took++;
+    CHECK_EQ(answer == AW_READY, took > 0);
+    CHECK_EQ(took + left_in_channels(), CHANNELS);
+}
+
+TEST(a_select_all_that_is_cancelled_while_a_thread_sends_reports_what_came) {
+    run_rounds(CHANNELS, select_many);
+}
+
+/* A set: a next that is cancelled takes nothing with it. */
+static void set_of_many(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    aw_set set;
+    aw_set_init(&set, sizeof(aw_oneshot_future));
+    for (int i = 0; i < CHANNELS; i++)
+        CHECK_EQ(aw_set_push(&set, aw_oneshot_recv(&race.channels[i])), 0);
+    aw_set_next_future next = aw_set_next(&set);
+    CHECK_EQ(aw_future_poll(&next.future, &cx), AW_PENDING);
+    CHECK_EQ(cancel_while_sending(&next.future, &cx, round), AW_CANCELLED);
+    CHECK_EQ(set.count, CHANNELS);
+    for (int i = 0; i < CHANNELS; i++) {
+        next = aw_set_next(&set);
+        CHECK_EQ(aw_future_poll(&next.future, &cx), AW_READY);
+        CHECK_EQ(AW_SET_AS(aw_oneshot_future, &next)->out, 0);
+    }
+    aw_set_free(&set);
+    CHECK_EQ(left_in_channels(), 0);
+}
+
+TEST(a_next_that_is_cancelled_while_a_thread_sends_leaves_everything_in_the_set) {
+    run_rounds(CHANNELS, set_of_many);
+}
+
+static void clear_of_many(unsigned round) {
+    aw_waker waker;
+    aw_cx cx = fresh_cx(&waker);
+    aw_set set;
+    aw_set_init(&set, sizeof(aw_oneshot_future));
+    for (int i = 0; i < CHANNELS; i++)
+        CHECK_EQ(aw_set_push(&set, aw_oneshot_recv(&race.channels[i])), 0);
+    aw_set_next_future next = aw_set_next(&set);
+    CHECK_EQ(aw_future_poll(&next.future, &cx), AW_PENDING);
+    CHECK_EQ(aw_future_cancel(&next.future, &cx), AW_CANCELLED);
+
+    race.delay = round * 7;
+    __atomic_store_n(&race.go, round, __ATOMIC_RELEASE);
+    spin(round * 13 % 1024);
+    aw_set_clear_future clear = aw_set_clear(&set);
+    CHECK_EQ(aw_future_poll(&clear.future, &cx), AW_READY);
+    aw_set_free(&set); /* while a thread may still be waking through one of its wakers */
+    wait_for(&race.done, round);
+    CHECK_EQ(left_in_channels(), CHANNELS);
+    CHECK_EQ(beacon.refs, 0);
+}
+
+TEST(a_set_that_is_cleared_and_freed_while_a_thread_sends_gives_everything_back) {
+    run_rounds(CHANNELS, clear_of_many);
+}

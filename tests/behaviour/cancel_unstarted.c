@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Unstarted: a future that was never polled answers CANCELLED in the end, never READY, and what its
+ * arguments own is released. */
+#include <errno.h>
+
+#include "support/subject.h"
+
+/* The leaves would finish, by poll and by cancel, if they were asked as started ones. */
+static const struct script eager = {.wins = true};
+
+#define ANSWERS_CANCELLED(kind)                                                                    \
+    TEST(kind##_that_never_started_answers_cancelled) {                                            \
+        aw_future *f = subject_make(kind, eager);                                                  \
+        CHECK_EQ(drive_cancel_to_end(f), AW_CANCELLED);                                            \
+        for (int i = 0; i < subject.children; i++) {                                               \
+            CHECK_EQ(child(i)->polls, 0);                                                          \
+            CHECK_EQ(child(i)->discards, 0);                                                       \
+        }                                                                                          \
+        subject_check_gone();                                                                      \
+    }
+EVERY_COMPOSITE(ANSWERS_CANCELLED)
+
+#define RELEASES_ARGUMENTS(kind)                                                                   \
+    TEST(kind##_that_never_started_releases_what_its_children_own) {                               \
+        aw_future *f = subject_make(kind, (struct script){.owns = true});                          \
+        CHECK_EQ(ledger.owned, subject.children);                                                  \
+        CHECK_EQ(drive_cancel_to_end(f), AW_CANCELLED);                                            \
+        for (int i = 0; i < subject.children; i++)                                                 \
+            CHECK_EQ(child(i)->cancels, 1);                                                        \
+        subject_check_gone();                                                                      \
+    }
+RELEASES_ARGUMENTS(a_timeout)
+RELEASES_ARGUMENTS(a_box)
+EVERY_GROUP(RELEASES_ARGUMENTS)
+
+/* ---- Functions -------------------------------------------------------------------------------- */
+
+AW_ASYNC(int, owner, int token; int *ran; bool *cleaned; aw_ready r;) {
+    AW_BEGIN;
+    ++*self->ran;
+    for (;;)
+        AW_AWAIT(self->r, aw_ready_now(1));
+    AW_FINALLY;
+    CHECK(!AW_STARTED);
+    CHECK(AW_CANCELLING);
+    CHECK_EQ(self->out, 0);
+    CHECK(self->r.future.type == NULL);
+    CHECK(!*self->cleaned);
+    *self->cleaned = true;
+    ledger_give_back(self->token);
+    AW_END;
+}
+
+TEST(an_unstarted_function_runs_only_its_cleanup_once_with_a_zeroed_frame) {
+    int ran = 0;
+    bool cleaned = false;
+    struct owner f = AW_CALL(owner, .token = ledger_token(), .ran = &ran, .cleaned = &cleaned);
+    CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
+    CHECK_EQ(ran, 0);
+    CHECK(cleaned);
+    ledger_check_balanced();
+}
+
+AW_ASYNC(int, polite, bool *waited; struct script * s; struct leaf l;) {
+    AW_BEGIN;
+    AW_AWAIT(self->l, leaf(self->s));
+    AW_RETURN(self->l.out);
+    AW_FINALLY;
+    if (AW_STARTED) {
+        *self->waited = true;
+        AW_YIELD;
+    }
+    AW_END;
+}
+
+TEST(an_unstarted_function_asks_whether_it_may_wait_in_its_cleanup) {
+    bool waited = false;
+    struct script s = {.pends = NEVER};
+    struct polite f = AW_CALL(polite, .waited = &waited, .s = &s);
+    CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
+    CHECK(!waited);
+
+    f = AW_CALL(polite, .waited = &waited, .s = &s);
+    CHECK_EQ(drive_poll(&f.future), AW_PENDING);
+    CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
+    CHECK(waited);
+    ledger_check_balanced();
+}
+
+/* Without the rule this would run for ever. */
+AW_ASYNC(int, endless, struct script *first, *ready; int *rounds; struct leaf l; struct relay r;) {
+    AW_BEGIN;
+    AW_AWAIT(self->l, leaf(self->first));
+    ledger_give_back(self->l.out);
+    for (;;) {
+        ++*self->rounds;
+        *self->ready = (struct script){.wins = true};
+        AW_AWAIT(self->r, AW_CALL(relay, .script = self->ready));
+        ledger_give_back(self->r.out);
+    }
+    AW_END;
+}
+
+TEST(a_cancelled_loop_over_ready_futures_ends) {
+    struct script first = {.pends = NEVER, .wins = true}, ready;
+    int rounds = 0;
+    struct endless f = AW_CALL(endless, .first = &first, .ready = &ready, .rounds = &rounds);
+    CHECK_EQ(drive_poll(&f.future), AW_PENDING);
+    CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
+    CHECK_EQ(rounds, 1);
+    ledger_check_balanced();
+}
+
+/* ---- What borrows its children ---------------------------------------------------------------- */
+
+TEST(a_next_of_a_set_that_never_started_leaves_the_children) {
+    struct script s[2] = {{.owns = true}, {.owns = true}};
+    aw_set set;
+    aw_set_init(&set, sizeof(struct leaf));
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(aw_set_push(&set, leaf(&s[i])), 0);
+    aw_set_next_future next = aw_set_next(&set);
+    CHECK_EQ(drive_cancel(&next.future), AW_CANCELLED);
+    CHECK_EQ(set.count, 2);
+    CHECK_EQ(s[0].cancels + s[1].cancels, 0);
+
+    aw_set_clear_future clear = aw_set_clear(&set);
+    CHECK_EQ(drive_cancel(&clear.future), AW_CANCELLED);
+    CHECK_EQ(set.count, 2);
+    CHECK_EQ(s[0].cancels + s[1].cancels, 0);
+
+    clear = aw_set_clear(&set);
+    CHECK_EQ(drive_poll(&clear.future), AW_READY);
+    CHECK_EQ(s[0].polls + s[1].polls, 0);
+    CHECK_EQ(s[0].gone + s[1].gone, 2);
+    aw_set_free(&set);
+    ledger_check_balanced();
+}
+
+TEST(a_join_of_a_finished_task_that_never_started_leaves_the_output) {
+    aw_runtime *rt;
+    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    struct script s = {.pends = 0};
+    struct leaf *task = aw_spawn_on(rt, leaf(&s));
+    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    CHECK(aw_task_is_finished(task));
+
+    aw_task_join_future f = aw_task_join(task);
+    CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
+    CHECK_EQ(s.discards, 0);
+    aw_task_drop(task);
+    aw_runtime_free(rt); /* which serves what plain threads asked for */
+    CHECK_EQ(s.discards, 1);
+    ledger_check_balanced();
+}
+
+TEST(a_task_aborted_before_its_first_poll_releases_its_arguments_and_joins_as_cancelled) {
+    aw_runtime *rt;
+    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    struct script s = {.owns = true, .wins = true};
+    struct leaf *task = aw_spawn_on(rt, leaf(&s));
+    aw_task_abort(task);
+    CHECK_EQ(aw_block_on(rt, aw_task_join(task)), -ECANCELED);
+    CHECK_EQ(s.polls, 0);
+    CHECK_EQ(s.cancels, 1);
+    aw_task_drop(task);
+    aw_runtime_free(rt);
+    ledger_check_balanced();
+}

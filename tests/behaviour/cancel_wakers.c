@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A future works when each call brings another waker: only the latest is woken, and after the end
+ * nobody holds one. The drive functions retire a waker when the next one comes, and fail on each use
+ * of a retired one; see support/beacon.h. */
+#include <errno.h>
+
+#include "support/subject.h"
+
+#define ONLY_THE_LATEST(kind, how, borrowed)                                                       \
+    TEST(kind##_wakes_only_the_latest_waker_of_##how##_leaves) {                                   \
+        struct script s = {.pends = NEVER, .cancel_pends = 1000, .borrows = borrowed};             \
+        aw_future *f = subject_make(kind, s);                                                      \
+        for (int call = 0; call < 6; call++) {                                                     \
+            CHECK_EQ(call < 3 ? drive_poll(f) : drive_cancel(f), AW_PENDING);                      \
+            CHECK_EQ(drive_wakes(), 0);                                                            \
+            script_wake(child(call % subject.children));                                           \
+            CHECK_GT(drive_wakes(), 0);                                                            \
+        }                                                                                          \
+        for (int i = 0; i < subject.children; i++)                                                 \
+            script_let_go(child(i));                                                               \
+        CHECK_EQ(drive_cancel(f), AW_CANCELLED);                                                   \
+        subject_check_gone();                                                                      \
+    }
+#define OF_CLONING_LEAVES(kind)   ONLY_THE_LATEST(kind, cloning, false)
+#define OF_BORROWING_LEAVES(kind) ONLY_THE_LATEST(kind, borrowing, true)
+EVERY_COMPOSITE(OF_CLONING_LEAVES)
+EVERY_COMPOSITE(OF_BORROWING_LEAVES)
+
+#define NONE_AFTER_THE_END(kind)                                                                   \
+    TEST(kind##_that_finished_holds_no_waker) {                                                    \
+        aw_future *f = subject_make(kind, (struct script){.pends = NEVER});                        \
+        CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
+        CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
+        for (int i = 0; i < subject.children; i++)                                                 \
+            script_finish(child(i));                                                               \
+        CHECK_EQ(drive_poll(f), AW_READY);                                                         \
+        for (unsigned i = 0; i < DRIVE_BEACONS; i++)                                               \
+            CHECK_EQ(drive.beacons[i].refs, 0);                                                    \
+        subject_discard();                                                                         \
+    }
+EVERY_COMPOSITE(NONE_AFTER_THE_END)
+
+/* ---- Timers ----------------------------------------------------------------------------------- */
+
+/* Let the entered runtime look at its timers. */
+static void advance(uint64_t duration) {
+    CHECK_EQ(aw_clock_advance(subject.rt, duration), 0);
+    aw_leave(NULL);
+    CHECK_EQ(aw_block_on(subject.rt, aw_yield_now()), 0);
+    aw_enter(subject.rt);
+}
+
+TEST(the_timer_of_a_timeout_wakes_only_the_latest_waker) {
+    aw_future *f = subject_make(a_timeout, (struct script){.pends = NEVER});
+    for (int call = 0; call < 4; call++)
+        CHECK_EQ(drive_poll(f), AW_PENDING);
+    advance(AW_SEC(8));
+    CHECK_EQ(drive_wakes(), 0);
+    advance(AW_SEC(1));
+    CHECK_EQ(drive_wakes(), 1);
+    CHECK_EQ(drive_poll(f), AW_READY);
+    CHECK_EQ(subject.as.timeout.out, -ETIMEDOUT);
+    subject_check_gone();
+}
+
+TEST(the_timer_of_a_timeout_is_gone_as_soon_as_the_timeout_is_cancelled) {
+    aw_future *f = subject_make(a_timeout, (struct script){.pends = NEVER, .cancel_pends = 1000});
+    CHECK_EQ(drive_poll(f), AW_PENDING);
+    CHECK_EQ(drive_cancel(f), AW_PENDING);
+    advance(AW_SEC(10));
+    CHECK_EQ(drive_wakes(), 0);
+    script_let_go(child(0));
+    CHECK_EQ(drive_cancel(f), AW_CANCELLED);
+    subject_check_gone();
+}
+
+/* ---- Sets ------------------------------------------------------------------------------------- */
+
+TEST(a_next_of_a_set_wakes_only_the_latest_waker_and_none_once_it_is_cancelled) {
+    enum { N = 12 }; /* two blocks */
+    struct script s[N];
+    aw_set set;
+    aw_set_init(&set, sizeof(struct leaf));
+    for (int i = 0; i < N; i++) {
+        s[i] = (struct script){.pends = NEVER, .borrows = i % 2};
+        CHECK_EQ(aw_set_push(&set, leaf(&s[i])), 0);
+    }
+    aw_set_next_future next = aw_set_next(&set);
+    CHECK_EQ(drive_poll(&next.future), AW_PENDING);
+    CHECK_EQ(drive_poll(&next.future), AW_PENDING);
+    CHECK_EQ(s[3].polls, 1);
+    script_wake(&s[3]);
+    script_wake(&s[10]);
+    CHECK_GT(drive_wakes(), 0);
+    CHECK_EQ(drive_poll(&next.future), AW_PENDING);
+    CHECK_EQ(s[3].polls, 2);
+    CHECK_EQ(drive_cancel(&next.future), AW_CANCELLED);
+
+    /* Nobody waits: these must not reach the retired waker, and must not be forgotten either. */
+    script_finish(&s[3]);
+    script_finish(&s[10]);
+    for (int i = 0; i < 2; i++) {
+        next = aw_set_next(&set);
+        CHECK_EQ(drive_poll(&next.future), AW_READY);
+        ledger_give_back(AW_SET_AS(struct leaf, &next)->out);
+    }
+    CHECK_EQ(s[3].finished + s[10].finished, 2);
+    next = aw_set_next(&set);
+    CHECK_EQ(drive_poll(&next.future), AW_PENDING);
+    CHECK_EQ(s[0].polls, 1);
+    CHECK_EQ(drive_cancel(&next.future), AW_CANCELLED);
+    aw_set_clear_future clear = aw_set_clear(&set);
+    CHECK_EQ(drive_poll(&clear.future), AW_READY);
+    aw_set_free(&set);
+    ledger_check_balanced();
+}
+
+TEST(a_clear_of_a_set_wakes_only_the_latest_waker) {
+    enum { N = 12 };
+    struct script s[N];
+    aw_set set;
+    aw_set_init(&set, sizeof(struct leaf));
+    for (int i = 0; i < N; i++) {
+        s[i] = (struct script){.pends = NEVER, .cancel_pends = 1000, .borrows = i % 2};
+        CHECK_EQ(aw_set_push(&set, leaf(&s[i])), 0);
+    }
+    aw_set_next_future next = aw_set_next(&set);
+    CHECK_EQ(drive_poll(&next.future), AW_PENDING);
+    CHECK_EQ(drive_cancel(&next.future), AW_CANCELLED);
+    aw_set_clear_future clear = aw_set_clear(&set);
+    CHECK_EQ(drive_poll(&clear.future), AW_PENDING);
+    CHECK_EQ(drive_poll(&clear.future), AW_PENDING);
+    CHECK_EQ(drive_cancel(&clear.future), AW_PENDING);
+    for (int i = 0; i < N; i++) {
+        CHECK_EQ(drive_wakes(), 0);
+        script_let_go(&s[i]);
+        CHECK_EQ(drive_wakes(), 1);
+        CHECK_EQ(drive_cancel(&clear.future), i + 1 < N ? AW_PENDING : AW_READY);
+        CHECK_EQ(s[i].cancels, 2);
+    }
+    aw_set_free(&set);
+    ledger_check_balanced();
+}
+
+/* ---- Task joins ------------------------------------------------------------------------------- */
+
+TEST(a_join_of_a_task_wakes_only_the_latest_waker) {
+    aw_runtime *rt;
+    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    struct script s = {.pends = NEVER};
+    struct leaf *task = aw_spawn_on(rt, leaf(&s));
+    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    aw_task_join_future f = aw_task_join(task);
+    for (int call = 0; call < 3; call++)
+        CHECK_EQ(drive_poll(&f.future), AW_PENDING);
+    script_finish(&s);
+    CHECK_EQ(drive_wakes(), 0);
+    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    CHECK_EQ(drive_wakes(), 1);
+    CHECK_EQ(drive_poll(&f.future), AW_READY);
+    ledger_give_back(aw_task_take(task));
+    aw_runtime_free(rt);
+    ledger_check_balanced();
+}
+
+TEST(a_join_of_a_task_that_is_cancelled_holds_no_waker) {
+    aw_runtime *rt;
+    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    struct script s = {.pends = NEVER};
+    struct leaf *task = aw_spawn_on(rt, leaf(&s));
+    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    aw_task_join_future f = aw_task_join(task);
+    CHECK_EQ(drive_poll(&f.future), AW_PENDING);
+    CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
+    script_finish(&s);
+    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0); /* nobody is woken by the end of the task */
+    CHECK(aw_task_is_finished(task));
+    aw_task_drop(task);
+    aw_runtime_free(rt);
+    CHECK_EQ(s.discards, 1);
+    ledger_check_balanced();
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * block_on from several threads at once: one of them runs the runtime, the others poll beside it, and
+ * when it leaves one of the others takes over. */
+#include "task_support.h"
+
+/* ---- Beside ----------------------------------------------------------------------------------- */
+
+AW_ASYNC(int, spawns_and_sleeps, struct probe *task; ledger * ledger; aw_sleep nap; aw_runtime * rt;
+         aw_task_join_future join; aw_box box;) {
+    AW_BEGIN;
+    CHECK_EQ(aw_runtime_current(), self->rt); /* the runtime whose block_on this thread is in */
+    CHECK_EQ(aw_cx_runtime(cx), self->rt);
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1)));
+    CHECK_EQ(self->nap.out, 0);
+    self->task = aw_spawn(probe_of(self->ledger));
+    CHECK_EQ(aw_task_error(self->task), 0);
+    AW_AWAIT(self->join, aw_task_join(self->task));
+    AW_AWAIT(self->box, aw_box_new(aw_sleep_for(1)));
+    CHECK_EQ(aw_box_take(aw_sleep, &self->box), 0);
+    AW_RETURN(aw_task_take(self->task));
+    AW_END;
+}
+
+TEST(a_second_thread_in_block_on_can_sleep_spawn_and_join) {
+    host h;
+    ledger l = LEDGER;
+    l.answer = AW_READY;
+    host_start(&h, NULL);
+    CHECK_EQ(aw_runtime_current(), NULL);
+    CHECK_EQ(aw_block_on(h.rt, AW_CALL(spawns_and_sleeps, .ledger = &l, .rt = h.rt)), 101);
+    CHECK(pthread_equal(l.polled_by, h.thread)); /* tasks run over there */
+    CHECK_EQ(aw_runtime_current(), NULL);
+    host_stop(&h);
+    aw_runtime_free(h.rt);
+}
+
+struct second {
+    aw_runtime *rt;
+    ledger *ledger;
+    int result;
+};
+
+static void *block_on_probe(void *arg) {
+    struct second *s = arg;
+    s->result = aw_block_on(s->rt, probe_of(s->ledger));
+    return NULL;
+}
+
+/* The second thread's future is polled by that thread, and by its own wakes only. */
+TEST(a_future_beside_is_polled_on_its_own_thread_and_only_when_woken) {
+    host h;
+    event polled;
+    ledger l = LEDGER;
+    struct second s = {.ledger = &l};
+    event_init(&polled);
+    l.after_poll = &polled;
+    host_start(&h, NULL);
+    s.rt = h.rt;
+    pthread_t t = thread_start(block_on_probe, &s);
+    event_wait(&polled);
+    for (int i = 0; i < 10; i++) { /* the host is busy with other things */
+        aw_task_drop(aw_spawn_on(h.rt, aw_ready_now(1)));
+        CHECK_EQ(aw_block_on(h.rt, rounds(3)), 0);
+    }
+    l.answer = AW_READY;
+    ledger_wake(&l);
+    thread_end(t);
+    CHECK_EQ(l.polls, 2);
+    CHECK_EQ(s.result, 102);
+    CHECK(pthread_equal(l.polled_by, t));
+    host_stop(&h);
+    aw_runtime_free(h.rt);
+}
+
+/* ---- Taking over ------------------------------------------------------------------------------ */
+
+TEST(when_the_owner_leaves_a_waiting_thread_takes_over_and_runs_the_tasks) {
+    host h;
+    event polled;
+    ledger l = LEDGER, task = LEDGER;
+    struct second s = {.ledger = &l};
+    event_init(&polled);
+    l.after_poll = &polled;
+    task.after_poll = &polled;
+    host_start(&h, NULL);
+    s.rt = h.rt;
+    pthread_t t = thread_start(block_on_probe, &s);
+    event_wait(&polled);
+    host_stop(&h);
+    aw_task_drop(aw_spawn_on(h.rt, probe_of(&task)));
+    event_wait(&polled); /* either the future, polled by its new runner, or the task */
+    event_wait(&polled);
+    CHECK(pthread_equal(task.polled_by, t));
+    l.answer = AW_READY;
+    ledger_wake(&l);
+    thread_end(t);
+    CHECK_EQ(s.result, 100 + l.polls);
+    aw_runtime_free(h.rt);
+    CHECK_EQ(task.cancels, 1);
+}
+
+/* Its timer is in the wheel of a runtime that nobody would run any more. */
+struct sleeper_thread {
+    aw_runtime *rt;
+    event *polled;
+    uint64_t duration;
+};
+
+AW_ASYNC(int, says_and_sleeps, event *polled; uint64_t duration; uint64_t begin; aw_sleep nap;) {
+    AW_BEGIN;
+    self->begin = aw_now(NULL);
+    self->nap = aw_sleep_for(self->duration);
+    CHECK_EQ(aw_future_poll(&self->nap.future, cx), AW_PENDING);
+    event_post(self->polled);
+    AW_AWAIT_FUTURE(self->nap);
+    CHECK_GE(aw_now(NULL) - self->begin, self->duration);
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void *block_on_sleep(void *arg) {
+    struct sleeper_thread *s = arg;
+    CHECK_EQ(
+        aw_block_on(s->rt, AW_CALL(says_and_sleeps, .polled = s->polled, .duration = s->duration)),
+        0);
+    return NULL;
+}
+
+TEST(a_timer_of_a_waiting_thread_fires_after_the_owner_has_left) {
+    host h;
+    event polled;
+    event_init(&polled);
+    host_start(&h, NULL);
+    struct sleeper_thread s = {h.rt, &polled, AW_MSEC(30)};
+    pthread_t t = thread_start(block_on_sleep, &s);
+    event_wait(&polled);
+    host_stop(&h);
+    thread_end(t);
+    aw_runtime_free(h.rt);
+}
+
+/* Above 30 children only the woken are polled: none of them is polled by who takes over. */
+struct crowd {
+    aw_notify gate;
+    event polled;
+    aw_runtime *rt;
+    aw_notified waits[40];
+};
+
+AW_ASYNC(int, waits_for_crowd, struct crowd *crowd; aw_all all;) {
+    AW_BEGIN;
+    for (int i = 0; i < 40; i++)
+        self->crowd->waits[i] = aw_notify_wait(&self->crowd->gate);
+    self->all = aw_join_all(self->crowd->waits, 40);
+    CHECK_EQ(aw_future_poll(&self->all.future, cx), AW_PENDING);
+    event_post(&self->crowd->polled);
+    AW_AWAIT_FUTURE(self->all);
+    AW_RETURN(self->all.out);
+    AW_END;
+}
+
+static void *block_on_crowd(void *arg) {
+    struct crowd *c = arg;
+    CHECK_EQ(aw_block_on(c->rt, AW_CALL(waits_for_crowd, .crowd = c)), 0);
+    return NULL;
+}
+
+TEST(waits_that_began_beside_count_for_who_takes_over) {
+    kept_log log = KEPT_LOG;
+    sleeper s;
+    static struct crowd c;
+    aw_notify stop = AW_NOTIFY_INIT;
+    aw_set_log(keep_log, &log);
+    event_init(&c.polled);
+    host h = {.rt = c.rt = runtime_new(NULL, &log, sleeper_init(&s), false), .stop = stop};
+    h.thread = thread_start(host_body, &h);
+    event_wait(&s.asleep);
+    pthread_t t = thread_start(block_on_crowd, &c);
+    event_wait(&c.polled);
+    host_stop(&h);
+    event_wait(&s.asleep); /* the new owner sleeps: it has not called this a deadlock */
+    aw_notify_waiters(&c.gate);
+    thread_end(t);
+    CHECK_EQ(log.length, 0);
+    aw_runtime_free(c.rt);
+}
+
+/* ---- Many ------------------------------------------------------------------------------------- */
+
+/* Every thread runs its own futures on the one runtime; whoever owns it runs the tasks of all. */
+AW_ASYNC(int, mixed, int left; struct probe * task; ledger ledger; aw_sleep nap;
+         struct rounds pause; aw_task_join_future join;) {
+    AW_BEGIN;
+    for (; self->left > 0; self->left--) {
+        AW_AWAIT(self->nap, aw_sleep_for(AW_USEC(50)));
+        self->ledger = (ledger)LEDGER;
+        self->ledger.answer = AW_READY;
+        self->task = aw_spawn(probe_of(&self->ledger));
+        AW_AWAIT(self->join, aw_task_join(self->task));
+        CHECK_EQ(self->join.out, 0);
+        CHECK_EQ(aw_task_take(self->task), 101);
+        AW_AWAIT(self->pause, rounds(2));
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void *block_on_many(void *rt) {
+    for (int i = 0; i < test_scale(50); i++)
+        CHECK_EQ(aw_block_on(rt, AW_CALL(mixed, .left = 3)), 0);
+    return NULL;
+}
+
+TEST(several_threads_take_turns_in_running_one_runtime) {
+    enum { THREADS = 4 };
+    memory m;
+    pthread_t t[THREADS];
+    memory_init(&m);
+    aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
+    for (int i = 0; i < THREADS; i++)
+        t[i] = thread_start(block_on_many, rt);
+    for (int i = 0; i < THREADS; i++)
+        thread_end(t[i]);
+    aw_runtime_free(rt);
+    CHECK_EQ(memory_in_use(&m), 0);
+}
+
+TEST(block_on_beside_without_memory_releases_the_future_and_says_so) {
+    host h;
+    memory m;
+    ledger l = LEDGER;
+    host_start(&h, NULL);
+    memory_init(&m);
+    m.refuse = true;
+    aw_set_allocator(&m.allocator);
+    CHECK_EQ(aw_block_on(h.rt, probe_of(&l)), -ENOMEM);
+    CHECK_EQ(l.cancels, 1);
+    CHECK_EQ(l.polls, 0);
+    aw_set_allocator(NULL);
+    host_stop(&h);
+    aw_runtime_free(h.rt);
+}

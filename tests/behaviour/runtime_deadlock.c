@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Deadlock, only when it is proved: block_on returns -EDEADLK with every task's chain when nothing can
+ * run any more, and waits as long as anything outside could still come. */
+#include "task_support.h"
+
+/* ---- Proved ----------------------------------------------------------------------------------- */
+
+/* Joins another task, which is spawned later. */
+AW_ASYNC(int, joins, struct joins **other; int *finals; aw_task_join_future join;) {
+    AW_BEGIN;
+    AW_AWAIT(self->join, aw_task_join(*self->other));
+    AW_RETURN(self->join.out);
+    AW_FINALLY;
+    ++*self->finals;
+    AW_END;
+}
+
+typedef struct circle {
+    struct joins *a, *b;
+    int finals;
+} circle;
+
+static void make_circle(circle *c, aw_runtime *rt) {
+    aw_runtime *previous = aw_enter(rt);
+    c->a = aw_spawn_named("task A", AW_CALL(joins, .other = &c->b, .finals = &c->finals));
+    c->b = aw_spawn_named("task B", AW_CALL(joins, .other = &c->a, .finals = &c->finals));
+    aw_leave(previous);
+}
+
+static void end_circle(circle *c) {
+    CHECK(aw_task_is_finished(c->a) && aw_task_is_finished(c->b));
+    aw_task_drop(c->a);
+    aw_task_drop(c->b);
+}
+
+TEST(two_tasks_that_join_each_other_are_a_deadlock_with_both_chains) {
+    kept_log log = KEPT_LOG;
+    circle c = {NULL, NULL, 0};
+    int finals = 0;
+    aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
+    make_circle(&c, rt);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(joins, .other = &c.a, .finals = &finals)), -EDEADLK);
+    CHECK_EQ(finals, 1);   /* the main future is gone before block_on returns */
+    CHECK_EQ(c.finals, 0); /* the tasks are left as they were */
+    CHECK_EQ(log_count(&log, "deadlock"), 1);
+    CHECK_EQ(log_count(&log, "lost wake-up"), 0);
+    CHECK_CONTAINS(log.text, "the main future\n  joins at tests/behaviour/runtime_deadlock.c:");
+    CHECK_EQ(log_count(&log, "\n    join of task: task"), 3);
+    CHECK_CONTAINS(log.text, "'task A' (spawned at");
+    CHECK_CONTAINS(log.text, "'task B' (spawned at");
+
+    /* The runtime can be used on: an abort breaks the circle. */
+    aw_task_abort(c.a);
+    run_a_while(rt);
+    CHECK_EQ(c.finals, 2);
+    CHECK_EQ(JOIN_STATUS(rt, c.b), 0);
+    CHECK_EQ(c.b->out, -ECANCELED); /* what its join told it */
+    aw_runtime_free(rt);
+    end_circle(&c);
+}
+
+TEST(a_task_that_joins_itself_is_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    circle c = {NULL, NULL, 0};
+    int finals = 0;
+    aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
+    c.a = aw_spawn_on(rt, AW_CALL(joins, .other = &c.a, .finals = &c.finals));
+    CHECK_EQ(aw_block_on(rt, AW_CALL(joins, .other = &c.a, .finals = &finals)), -EDEADLK);
+    aw_runtime_free(rt);
+    CHECK_EQ(c.finals, 1);
+    aw_task_drop(c.a);
+}
+
+TEST(a_deadlock_of_a_main_future_with_another_output_leaves_the_result_untouched) {
+    kept_log log = KEPT_LOG;
+    ledger l = LEDGER;
+    int out = 55;
+    l.careless = true;
+    aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
+    CHECK_EQ(aw_block_on_into(rt, &out, probe_of(&l)), -EDEADLK);
+    CHECK_EQ(out, 55);
+    CHECK_EQ(l.cancels, 1);
+    l.cancel_answer =
+        AW_READY; /* it finishes while it is being cancelled: then its output stands */
+    CHECK_EQ(aw_block_on_into(rt, &out, probe_of(&l)), 0);
+    CHECK_EQ(out, 202);
+    aw_runtime_free(rt);
+}
+
+/* Its cleanup waits: block_on returns when that is over. */
+AW_ASYNC(int, stuck_with_cleanup, struct joins **other; int *finals; aw_task_join_future join;
+         aw_sleep nap;) {
+    AW_BEGIN;
+    AW_AWAIT(self->join, aw_task_join(*self->other));
+    AW_RETURN(0);
+    AW_FINALLY;
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(100)));
+    ++*self->finals;
+    AW_END;
+}
+
+TEST(the_cleanup_of_a_stuck_main_future_is_over_when_block_on_returns) {
+    kept_log log = KEPT_LOG;
+    circle c = {NULL, NULL, 0};
+    int finals = 0;
+    aw_runtime *rt = runtime_new(NULL, &log, NULL, true);
+    make_circle(&c, rt);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(stuck_with_cleanup, .other = &c.a, .finals = &finals)),
+             -EDEADLK);
+    CHECK_EQ(finals, 1);
+    aw_runtime_free(rt);
+    end_circle(&c);
+}
+
+/* ---- Not yet ---------------------------------------------------------------------------------- */
+
+TEST(a_pending_timer_is_waited_for_before_a_deadlock_is_called) {
+    kept_log log = KEPT_LOG;
+    circle c = {NULL, NULL, 0};
+    int finals = 0;
+    aw_runtime *rt = runtime_new(NULL, &log, NULL, true);
+    make_circle(&c, rt);
+    uint64_t begin = aw_now(rt);
+    aw_sleep *sleeping = aw_spawn_on(rt, aw_sleep_for(AW_SEC(3600)));
+    CHECK_EQ(aw_block_on(rt, AW_CALL(joins, .other = &c.a, .finals = &finals)), -EDEADLK);
+    CHECK_GE(aw_now(rt) - begin, AW_SEC(3600)); /* the sleeper might have done something */
+    CHECK(aw_task_is_finished(sleeping));
+    aw_task_drop(sleeping);
+    aw_runtime_free(rt);
+    end_circle(&c);
+}
+
+/* A thread looks on until the runtime sleeps; what it does then ends the wait. */
+struct outsider {
+    sleeper sleeper;
+    aw_runtime *rt;
+    kept_log *log;
+    struct circle *circle;
+    ledger *ledger;
+    int parks_seen;
+};
+
+static void wait_until_asleep(struct outsider *o) {
+    event_wait(&o->sleeper.asleep);
+    CHECK_EQ(log_count(o->log, "deadlock"), 0);
+}
+
+static void *release_when_asleep(void *arg) {
+    struct outsider *o = arg;
+    wait_until_asleep(o);
+    aw_runtime_hold(o->rt); /* holds are counted */
+    aw_runtime_release(o->rt);
+    wait_until_asleep(o);
+    aw_runtime_release(o->rt);
+    return NULL;
+}
+
+TEST(while_the_runtime_is_held_nothing_is_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    circle c = {NULL, NULL, 0};
+    int finals = 0;
+    struct outsider o = {.log = &log};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+    make_circle(&c, o.rt);
+    aw_runtime_hold(o.rt);
+    pthread_t t = thread_start(release_when_asleep, &o);
+    CHECK_EQ(aw_block_on(o.rt, AW_CALL(joins, .other = &c.a, .finals = &finals)), -EDEADLK);
+    thread_end(t);
+    CHECK_EQ(log_count(&log, "deadlock"), 1);
+    aw_runtime_free(o.rt);
+    end_circle(&c);
+}
+
+static void *abort_when_asleep(void *arg) {
+    struct outsider *o = arg;
+    wait_until_asleep(o);
+    aw_task_abort(o->circle->a);
+    return NULL;
+}
+
+TEST(a_held_runtime_goes_on_when_the_outside_thread_comes_back) {
+    kept_log log = KEPT_LOG;
+    circle c = {NULL, NULL, 0};
+    int finals = 0;
+    struct outsider o = {.log = &log, .circle = &c};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+    make_circle(&c, o.rt);
+    aw_runtime_hold(o.rt);
+    pthread_t t = thread_start(abort_when_asleep, &o);
+    CHECK_EQ(aw_block_on(o.rt, AW_CALL(joins, .other = &c.a, .finals = &finals)), -ECANCELED);
+    thread_end(t);
+    aw_runtime_release(o.rt);
+    CHECK_EQ(log.length, 0);
+    aw_runtime_free(o.rt);
+    end_circle(&c);
+}
+
+AW_ASYNC(int, waits_for_ever, aw_never never;) {
+    AW_BEGIN;
+    AW_AWAIT(self->never, aw_never_ready());
+    AW_RETURN(0);
+    AW_END;
+}
+
+struct never_abort {
+    struct outsider *outsider;
+    struct waits_for_ever *task;
+};
+
+static void *abort_never_when_asleep(void *arg) {
+    struct never_abort *n = arg;
+    wait_until_asleep(n->outsider);
+    aw_task_abort(n->task);
+    return NULL;
+}
+
+TEST(waiting_for_never_is_not_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    struct outsider o = {.log = &log};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+    struct never_abort n = {&o, aw_spawn_on(o.rt, AW_CALL(waits_for_ever))};
+    pthread_t t = thread_start(abort_never_when_asleep, &n);
+    CHECK_EQ(JOIN_STATUS(o.rt, n.task), -ECANCELED);
+    thread_end(t);
+    aw_task_drop(n.task);
+    aw_runtime_free(o.rt);
+    CHECK_EQ(log.length, 0);
+}
+
+static void *wake_when_asleep(void *arg) {
+    struct outsider *o = arg;
+    wait_until_asleep(o);
+    ledger_finish(o->ledger);
+    return NULL;
+}
+
+TEST(a_waker_that_a_thread_holds_is_not_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    ledger l = LEDGER;
+    struct outsider o = {.log = &log, .ledger = &l};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+    pthread_t t = thread_start(wake_when_asleep, &o);
+    CHECK_EQ(aw_block_on_status(o.rt, probe_of(&l)), 0);
+    thread_end(t);
+    aw_runtime_free(o.rt);
+    CHECK_EQ(log.length, 0);
+}
+
+/* The thread gives its last reference up without waking: now it is one. */
+static void *drop_when_asleep(void *arg) {
+    struct outsider *o = arg;
+    wait_until_asleep(o);
+    aw_waker w = aw_waker_take(&o->ledger->waker), other = aw_waker_clone(&w);
+    aw_waker_drop(w);
+    aw_waker_drop(other);
+    return NULL;
+}
+
+TEST(when_a_thread_drops_the_last_waker_the_deadlock_is_noticed) {
+    kept_log log = KEPT_LOG;
+    ledger l = LEDGER;
+    struct outsider o = {.log = &log, .ledger = &l};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+    pthread_t t = thread_start(drop_when_asleep, &o);
+    CHECK_EQ(aw_block_on_status(o.rt, probe_of(&l)), -EDEADLK);
+    thread_end(t);
+    CHECK_EQ(l.cancels, 1);
+    CHECK_CONTAINS(log.text, "deadlock");
+    CHECK_CONTAINS(log.text, "probe");
+    aw_runtime_free(o.rt);
+}
+
+/* The same for a task that the main future joins. */
+TEST(when_a_thread_drops_the_last_waker_of_a_task_the_deadlock_is_noticed) {
+    kept_log log = KEPT_LOG;
+    ledger l = LEDGER;
+    struct outsider o = {.log = &log, .ledger = &l};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+    struct probe *h = aw_spawn_on(o.rt, probe_of(&l));
+    pthread_t t = thread_start(drop_when_asleep, &o);
+    CHECK_EQ(aw_block_on(o.rt, aw_task_join(h)), -EDEADLK);
+    thread_end(t);
+    CHECK_EQ(l.cancels, 0);
+    aw_runtime_free(o.rt);
+    CHECK_EQ(l.cancels, 1);
+    aw_task_drop(h);
+}
+
+/* What other runtimes and threads could end is no deadlock here. */
+AW_ASYNC(int, joins_probe, struct probe *task; aw_task_join_future join;) {
+    AW_BEGIN;
+    AW_AWAIT(self->join, aw_task_join(self->task));
+    AW_RETURN(self->join.out);
+    AW_END;
+}
+
+struct other_runtime {
+    struct outsider *outsider;
+    aw_runtime *there;
+    ledger *ledger;
+};
+
+static void *finish_there_when_asleep(void *arg) {
+    struct other_runtime *r = arg;
+    wait_until_asleep(r->outsider);
+    r->ledger->answer = AW_READY;
+    run_a_while(r->there);
+    return NULL;
+}
+
+TEST(a_join_of_another_runtimes_task_is_not_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    ledger l = LEDGER;
+    struct outsider o = {.log = &log};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+    struct other_runtime r = {&o, runtime_new(NULL, &log, NULL, false), &l};
+    struct probe *h = aw_spawn_on(r.there, probe_of(&l));
+    pthread_t t = thread_start(finish_there_when_asleep, &r);
+    CHECK_EQ(aw_block_on(o.rt, AW_CALL(joins_probe, .task = h)), 0);
+    thread_end(t);
+    CHECK_EQ(aw_task_take(h), 101);
+    aw_runtime_free(o.rt);
+    aw_runtime_free(r.there);
+    CHECK_EQ(log.length, 0);
+}
+
+/* ---- Counting stays right --------------------------------------------------------------------- */
+
+/* Many waits that came and went do not hide a later deadlock. */
+AW_ASYNC(int, waits_a_lot, int left; aw_notify * go; aw_sleep nap; aw_notified wait;
+         AW_SELECT(aw_sleep, aw_notified, aw_never) s; AW_ONESHOT(int) c; aw_oneshot_future recv;
+         AW_TIMEOUT(aw_notified) t;) {
+    AW_BEGIN;
+    for (; self->left > 0; self->left--) {
+        AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1)));
+        AW_AWAIT_SELECT(self->s, aw_sleep_for(AW_MSEC(1)), aw_notify_wait(self->go),
+                        aw_never_ready());
+        aw_select_drop(&self->s);
+        AW_AWAIT_FOR(self->t, AW_MSEC(1), aw_notify_wait(self->go));
+        memset(&self->c, 0, sizeof self->c);
+        self->recv = aw_oneshot_recv(&self->c);
+        CHECK_EQ(aw_future_poll(&self->recv.future, cx), AW_PENDING);
+        aw_oneshot_send(&self->c, 1);
+        AW_AWAIT_FUTURE(self->recv);
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+TEST(waits_that_have_ended_do_not_hide_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    aw_notify go = AW_NOTIFY_INIT;
+    circle c = {NULL, NULL, 0};
+    int finals = 0;
+    aw_runtime *rt = runtime_new(NULL, &log, NULL, true);
+    make_circle(&c, rt);
+    aw_task_drop(aw_spawn_on(rt, AW_CALL(waits_a_lot, .left = 100, .go = &go)));
+    struct waits_a_lot *cut = aw_spawn_on(rt, AW_CALL(waits_a_lot, .left = 1 << 30, .go = &go));
+    CHECK_EQ(aw_block_on(rt, AW_CALL(waits_a_lot, .left = 50, .go = &go)), 0);
+    aw_task_abort(cut);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(joins, .other = &c.a, .finals = &finals)), -EDEADLK);
+    CHECK(aw_task_is_finished(cut));
+    aw_task_drop(cut);
+    CHECK_EQ(aw_runtime_task_count(rt), 2); /* only the circle */
+    aw_runtime_free(rt);
+    end_circle(&c);
+}
+
+/* ---- The dump --------------------------------------------------------------------------------- */
+
+TEST(describe_writes_every_task_and_says_how_long_it_is) {
+    circle c = {NULL, NULL, 0};
+    char text[4096], cut[20];
+    aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
+    CHECK_EQ(aw_runtime_describe(rt, text, sizeof text), 0);
+    CHECK_STR(text, "");
+    make_circle(&c, rt);
+    run_a_while(rt);
+    CHECK_EQ(aw_runtime_task_count(rt), 2);
+    int n = aw_runtime_describe(rt, text, sizeof text);
+    CHECK_EQ(n, strlen(text));
+    CHECK_CONTAINS(text, "'task A'");
+    CHECK_CONTAINS(text, "'task B'");
+    CHECK_CONTAINS(text, "joins at tests/behaviour/runtime_deadlock.c:");
+    CHECK_EQ(aw_runtime_describe(rt, cut, sizeof cut), n); /* what it would have been */
+    CHECK_EQ(strlen(cut), sizeof cut - 1);
+    CHECK_EQ(strncmp(cut, text, sizeof cut - 1), 0);
+    CHECK_EQ(aw_runtime_describe(rt, NULL, 0), n);
+    aw_runtime_free(rt);
+    end_circle(&c);
+}

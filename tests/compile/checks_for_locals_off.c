@@ -1,0 +1,17 @@
+// The opt-out of the errors about locals, for code that knows what it does.
+// MUST COMPILE
+// flags: -DAW_NO_LOCAL_CHECK
+#include <awake.h>
+
+AW_ASYNC(int, f, int n; int total; aw_yield pause;) {
+    AW_BEGIN;
+    int twice = self->n * 2;
+    self->total = twice;
+    AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(self->total);
+    AW_END;
+}
+
+int main(void) {
+    return aw_run(AW_CALL(f, .n = 3));
+}

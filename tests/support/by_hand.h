@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Polling without an executor, for tests that are about one future: the waker of each call is a flag,
+ * so a test sees who was woken, and by which of the wakers it brought. */
+#ifndef AWAKE_TEST_BY_HAND_H
+#define AWAKE_TEST_BY_HAND_H
+
+#include <awake.h>
+
+#define POLL(f, flag)   poll_by_hand(&(f)->future, flag)
+#define CANCEL(f, flag) cancel_by_hand(&(f)->future, flag)
+
+static inline aw_poll poll_by_hand(aw_future *f, aw_flag *flag) {
+    aw_waker waker = aw_flag_waker(flag);
+    aw_cx cx = aw_cx_from_waker(&waker);
+    return aw_future_poll(f, &cx);
+}
+
+static inline aw_poll cancel_by_hand(aw_future *f, aw_flag *flag) {
+    aw_waker waker = aw_flag_waker(flag);
+    aw_cx cx = aw_cx_from_waker(&waker);
+    return aw_future_cancel(f, &cx);
+}
+
+#endif

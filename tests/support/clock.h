@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Virtual time for tests: a runtime whose clock is paused, and running it up to a point in time. */
+#ifndef AWAKE_TEST_CLOCK_H
+#define AWAKE_TEST_CLOCK_H
+
+#include <awake.h>
+
+#include "test.h"
+
+static inline aw_runtime *paused_runtime(void) {
+    aw_runtime_options options = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    options.paused = true;
+    options.seed = 1;
+    CHECK_EQ(aw_runtime_new(&rt, &options), 0);
+    return rt;
+}
+
+/* Behind the timers that are due by then. */
+AW_ASYNC(int, aw_test_until, uint64_t when; aw_sleep sleep;) {
+    AW_BEGIN;
+    AW_AWAIT(self->sleep, aw_sleep_until(self->when));
+    AW_YIELD;
+    AW_RETURN(self->sleep.out);
+    AW_END;
+}
+
+static inline void run_until(aw_runtime *rt, uint64_t when) {
+    CHECK_EQ(aw_block_on(rt, AW_CALL(aw_test_until, .when = when)), 0);
+}
+
+#endif
