@@ -116,6 +116,7 @@ TEST(a_box_without_memory_cancels_what_it_was_given_and_says_so) {
     aw_future_discard(&b.future);
     aw_box_free(&b);
 
+    s = (struct script){.owns = true};
     b = aw_box_new(leaf(&s));
     CHECK_EQ(drive_cancel(&b.future), AW_CANCELLED);
     ledger_check_balanced();

@@ -124,16 +124,25 @@ TEST(the_time_begins_with_the_first_poll) {
     ledger_check_balanced();
 }
 
+static char said[256];
+static void remember(void *data, aw_log_level level, const char *message) {
+    (void)data;
+    (void)level;
+    snprintf(said, sizeof said, "%s", message);
+}
+
 TEST(without_a_clock_a_timeout_says_so_and_cancels) {
-    aw_set_log(NULL, NULL);
+    aw_set_log(remember, NULL);
     struct script ready = {.pends = 0}, s = {.pends = NEVER};
     leaf_timeout t = AW_TIMEOUT_OF(leaf_timeout, AW_SEC(1), leaf(&ready));
     CHECK_EQ(drive_poll(&t.future), AW_READY);
     CHECK_EQ(t.out, 0);
+    CHECK_STR(said, "");
     script_take(&ready);
     t = AW_TIMEOUT_OF(leaf_timeout, AW_SEC(1), leaf(&s));
     CHECK_EQ(drive_poll(&t.future), AW_READY);
     CHECK_EQ(t.out, -ENXIO);
+    CHECK_CONTAINS(said, "outside a runtime");
     CHECK_EQ(s.gone, 1);
     ledger_check_balanced();
 }

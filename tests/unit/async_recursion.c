@@ -48,6 +48,22 @@ AW_ASYNC(long, dive, int depth; long below; aw_box rest;) {
     AW_END;
 }
 
+static int left, held;
+
+static void *counting_alloc(void *data, size_t size) {
+    (void)data;
+    if (left-- <= 0) return NULL;
+    held++;
+    return malloc(size);
+}
+static void counting_release(void *data, void *memory, size_t size) {
+    (void)data;
+    (void)size;
+    held--;
+    free(memory);
+}
+static const aw_allocator counting = {counting_alloc, counting_release, NULL};
+
 /* Polls nest on the C stack, and a sanitizer makes its frames several times as large. */
 static int ten_thousand(void) {
     return test_scale(10000);
@@ -70,29 +86,17 @@ TEST(a_recursion_of_ten_thousand_levels_waits_at_its_bottom_and_returns) {
 
 TEST(a_deep_recursion_is_cancelled_from_its_bottom_up_and_gives_its_memory_back) {
     struct dive f = AW_CALL(dive, .depth = ten_thousand());
+    aw_set_allocator(&counting);
+    left = ten_thousand();
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(inside, ten_thousand() + 1);
+    CHECK_EQ(held, ten_thousand());
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(inside, 0);
+    CHECK_EQ(held, 0);
 }
 
 /* ---- Without memory --------------------------------------------------------------------------- */
-
-static int left, held;
-
-static void *counting_alloc(void *data, size_t size) {
-    (void)data;
-    if (left-- <= 0) return NULL;
-    held++;
-    return malloc(size);
-}
-static void counting_release(void *data, void *memory, size_t size) {
-    (void)data;
-    (void)size;
-    held--;
-    free(memory);
-}
-static const aw_allocator counting = {counting_alloc, counting_release, NULL};
 
 TEST(a_recursion_that_runs_out_of_memory_comes_up_with_the_error_and_leaks_nothing) {
     aw_set_allocator(&counting);

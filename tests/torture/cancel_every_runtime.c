@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Cancel at every await: what waits for the runtime or for another task. support/chain.h has the
+ * chains. Time is virtual; what ends the wait is another task that sleeps first. */
+#include <errno.h>
+
+#include "support/chain.h"
+
+/* Calls a function after a millisecond. */
+AW_ASYNC(int, later, void (*call)(void); aw_sleep nap;) {
+    AW_BEGIN;
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1)));
+    self->call();
+    AW_RETURN(0);
+    AW_END;
+}
+static void call_later(void (*call)(void)) {
+    aw_task_drop(aw_spawn(AW_CALL(later, .call = call)));
+}
+
+/* ---- Time ------------------------------------------------------------------------------------- */
+
+/* cancel-at-every-await: aw_sleep */
+static aw_sleep nap;
+static aw_future *make_sleep(void) {
+    if (chain.style & 1)
+        nap = aw_sleep_for(AW_MSEC(1));
+    else
+        nap = aw_sleep_until(aw_now(NULL) + AW_MSEC(1));
+    return &nap.future;
+}
+static void take_sleep(aw_future *f) {
+    (void)f;
+    CHECK_EQ(nap.out, 0);
+    CHECK_GE(aw_now(NULL), nap.when);
+}
+TEST(sleep) {
+    cut_everywhere(&(struct specimen){make_sleep, take_sleep, NULL, NULL, NULL});
+}
+
+/* cancel-at-every-await: aw_tick */
+static aw_interval interval;
+static aw_tick tick;
+static uint64_t due;
+static aw_future *make_tick(void) {
+    due = aw_now(NULL) + AW_MSEC(1);
+    CHECK_EQ(aw_interval_from(&interval, due, AW_MSEC(3), AW_BURST), 0);
+    tick = aw_interval_tick(&interval);
+    return &tick.future;
+}
+static void take_tick(aw_future *f) {
+    (void)f;
+    CHECK_EQ(tick.at, due);
+    CHECK_EQ(interval.next, due + AW_MSEC(3));
+    due += AW_MSEC(3);
+}
+/* A tick that was not taken is still there. */
+static void check_tick(void) {
+    CHECK_EQ(interval.next, due);
+}
+TEST(tick) {
+    cut_everywhere(&(struct specimen){make_tick, take_tick, NULL, check_tick, NULL});
+}
+
+/* ---- Notify ----------------------------------------------------------------------------------- */
+
+/* cancel-at-every-await: aw_notified */
+static aw_notify notify;
+static aw_notified notified;
+static int rung, heard;
+
+static void ring(void) {
+    rung++;
+    aw_notify_one(&notify);
+}
+static aw_future *make_notified(void) {
+    notify = (aw_notify)AW_NOTIFY_INIT;
+    rung = heard = 0;
+    call_later(ring);
+    notified = aw_notify_wait(&notify);
+    return &notified.future;
+}
+static void take_notified(aw_future *f) {
+    (void)f;
+    heard++;
+}
+static void check_nobody_waits(void) {
+    CHECK(notify.first == NULL);
+}
+/* Each notification was heard once or is still there. */
+static void check_heard(void) {
+    CHECK_EQ(rung, heard + (int)notify.permit);
+}
+TEST(notified_one) {
+    cut_everywhere(
+        &(struct specimen){make_notified, take_notified, NULL, check_nobody_waits, check_heard});
+}
+
+static void ring_all(void) {
+    aw_notify_waiters(&notify);
+}
+static aw_future *make_notified_by_all(void) {
+    notify = (aw_notify)AW_NOTIFY_INIT;
+    call_later(ring_all);
+    notified = aw_notify_wait(&notify);
+    return &notified.future;
+}
+static void check_no_permit(void) {
+    CHECK_EQ(notify.permit, 0);
+}
+TEST(notified_all) {
+    cut_everywhere(
+        &(struct specimen){make_notified_by_all, NULL, NULL, check_nobody_waits, check_no_permit});
+}
+
+/* ---- Oneshot ---------------------------------------------------------------------------------- */
+
+/* cancel-at-every-await: aw_oneshot_recv */
+static AW_ONESHOT(int) channel;
+static aw_oneshot_future half;
+static bool sent, received;
+
+static void send_token(void) {
+    CHECK_EQ(aw_oneshot_send(&channel, ledger_token()), 0);
+    sent = true;
+}
+static aw_future *make_recv(void) {
+    channel = (__typeof__(channel))AW_ONESHOT_INIT;
+    sent = received = false;
+    call_later(send_token);
+    half = aw_oneshot_recv(&channel);
+    return &half.future;
+}
+static void take_recv(aw_future *f) {
+    (void)f;
+    CHECK_EQ(half.out, 0);
+    ledger_give_back(channel.value);
+    received = true;
+}
+static void check_no_receiver(void) {
+    CHECK(channel.channel.receiver == NULL);
+    CHECK(channel.channel.closed == NULL);
+}
+/* A value that was sent and not received is still in the channel. */
+static void check_received(void) {
+    int left = aw_oneshot_try_recv(&channel);
+    if (left == 0) ledger_give_back(channel.value);
+    CHECK_EQ(left == 0, sent && !received);
+}
+TEST(oneshot_recv) {
+    cut_everywhere(
+        &(struct specimen){make_recv, take_recv, NULL, check_no_receiver, check_received});
+}
+
+static void close_sender(void) {
+    aw_oneshot_close_sender(&channel);
+}
+static aw_future *make_recv_of_nothing(void) {
+    channel = (__typeof__(channel))AW_ONESHOT_INIT;
+    call_later(close_sender);
+    half = aw_oneshot_recv(&channel);
+    return &half.future;
+}
+static void take_nothing(aw_future *f) {
+    (void)f;
+    CHECK_EQ(half.out, -EPIPE);
+}
+TEST(oneshot_recv_of_nothing) {
+    cut_everywhere(
+        &(struct specimen){make_recv_of_nothing, take_nothing, NULL, check_no_receiver, NULL});
+}
+
+/* cancel-at-every-await: aw_oneshot_closed */
+static void close_receiver(void) {
+    aw_oneshot_close_receiver(&channel);
+}
+static aw_future *make_closed(void) {
+    channel = (__typeof__(channel))AW_ONESHOT_INIT;
+    call_later(close_receiver);
+    half = aw_oneshot_closed(&channel);
+    return &half.future;
+}
+static void take_closed(aw_future *f) {
+    (void)f;
+    CHECK_EQ(half.out, 0);
+    CHECK_EQ(aw_oneshot_send(&channel, 1), -EPIPE);
+}
+TEST(oneshot_closed) {
+    cut_everywhere(&(struct specimen){make_closed, take_closed, NULL, check_no_receiver, NULL});
+}
+
+/* ---- Tasks ------------------------------------------------------------------------------------ */
+
+/* cancel-at-every-await: aw_task_join */
+static struct leaf *task;
+static aw_task_join_future task_join;
+static bool abort_it;
+
+static aw_future *make_task_join(void) {
+    task = aw_spawn(chain_leaf(2, 0));
+    if (abort_it) aw_task_abort(task);
+    task_join = aw_task_join(task);
+    return &task_join.future;
+}
+static void take_task(aw_future *f) {
+    (void)f;
+    if (task_join.out == 0)
+        ledger_give_back(aw_task_take(task));
+    else
+        aw_task_drop(task);
+    CHECK(task_join.out == 0 || task_join.out == -ECANCELED);
+    task = NULL;
+}
+/* A join that was cut leaves the task alone: it goes on, and its output is discarded. */
+static void drop_task(void) {
+    if (task) aw_task_drop(task);
+    task = NULL;
+}
+TEST(task_join) {
+    cut_everywhere(&(struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
+}
+TEST(task_join_of_an_aborted_task) {
+    abort_it = true;
+    cut_everywhere(&(struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
+}
+
+/* The task is aborted when it is somewhere in the middle. */
+static void abort_task(void) {
+    if (task) aw_task_abort(task);
+}
+static aw_future *make_late_abort(void) {
+    task = aw_spawn(chain_leaf(NEVER, 0));
+    task->script->busy = false;
+    task->script->cancel_pends = 0;
+    call_later(abort_task);
+    task_join = aw_task_join(task);
+    return &task_join.future;
+}
+TEST(task_join_of_a_task_that_is_aborted_later) {
+    cut_everywhere(&(struct specimen){make_late_abort, take_task, NULL, drop_task, NULL});
+}
