@@ -137,14 +137,20 @@ AW_API int aw__select_winner(aw_future *select);
     AW__GROUP_OF(T, aw_join_type, AW__GROUP_BIASED, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
 #define AW_TRY_JOIN_OF(T, ...)                                                                     \
     AW__GROUP_OF(T, aw_try_join_type, 0, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
+#define AW_TRY_JOIN_BIASED_OF(T, ...)                                                              \
+    AW__GROUP_OF(T, aw_try_join_type, AW__GROUP_BIASED, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
 #define AW_SELECT_OF(T, ...)                                                                       \
     AW__GROUP_OF(T, aw_select_type, 0, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
 #define AW_SELECT_BIASED_OF(T, ...)                                                                \
     AW__GROUP_OF(T, aw_select_type, AW__GROUP_BIASED, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
 
 #define AW_AWAIT_JOIN(child, ...) AW_AWAIT(child, AW_JOIN_OF(__typeof__(child), __VA_ARGS__))
+#define AW_AWAIT_JOIN_BIASED(child, ...)                                                           \
+    AW_AWAIT(child, AW_JOIN_BIASED_OF(__typeof__(child), __VA_ARGS__))
 #define AW_AWAIT_TRY_JOIN(child, ...)                                                              \
     AW_AWAIT(child, AW_TRY_JOIN_OF(__typeof__(child), __VA_ARGS__))
+#define AW_AWAIT_TRY_JOIN_BIASED(child, ...)                                                       \
+    AW_AWAIT(child, AW_TRY_JOIN_BIASED_OF(__typeof__(child), __VA_ARGS__))
 #define AW_AWAIT_SELECT(child, ...) AW_AWAIT(child, AW_SELECT_OF(__typeof__(child), __VA_ARGS__))
 #define AW_AWAIT_SELECT_BIASED(child, ...)                                                         \
     AW_AWAIT(child, AW_SELECT_BIASED_OF(__typeof__(child), __VA_ARGS__))

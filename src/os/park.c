@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -26,6 +27,10 @@ uint64_t aw__os_entropy(void) {
     uint64_t bits;
     if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) == (ssize_t)sizeof bits) return bits;
     return aw__os_now() ^ (uint64_t)getpid() << 32;
+}
+
+void aw__os_yield(void) {
+    sched_yield();
 }
 
 static void futex_wait(uint32_t *word, uint32_t expected, uint64_t deadline) {

@@ -4,13 +4,19 @@
  * head is also where the owner says that it sleeps:
  *
  *   NULL     empty, the owner is awake (or nobody owns the runtime) and will look
- *   PARKED   empty, the owner sleeps or is about to: whoever wants to push wakes it first
+ *   PARKED   empty, the owner sleeps or is about to: whoever pushes onto this wakes it
  *   CLOSED   the runtime has ended: nothing can be pushed
  *   a task   the newest request
  *
  * A push is a compare-and-swap (release: the request is visible to the owner). The owner goes to sleep
  * with NULL -> PARKED, which fails when something was pushed first, so no wake-up falls between
- * looking and sleeping. It takes everything with one exchange (acquire). */
+ * looking and sleeping. It takes everything with one exchange (acquire).
+ *
+ * Who pushes onto PARKED unparks the owner afterwards, when the task is not its own any more: the owner,
+ * awake for another reason, may have served it and be about to end the runtime. So the owner counts the
+ * unparks that are due, one for each sleep that is over and does not find PARKED there; who unparks says
+ * when it has, as the last thing it touches; and the runtime is freed when the two are equal. (Waking
+ * the owner first would be simpler, but it is back asleep before the push, again and again.) */
 #ifndef AW_RUNTIME_INBOX_H
 #define AW_RUNTIME_INBOX_H
 
@@ -19,26 +25,30 @@
 #define AW__INBOX_PARKED ((aw__task *)16)
 #define AW__INBOX_CLOSED ((aw__task *)32)
 
-/* False: closed. The last thing that touches the runtime is the swap that puts the task in: from then
- * on the owner may serve it, and with it what kept the runtime alive. So the owner is woken before. */
+/* False: closed. */
 static inline bool aw__inbox_push(aw_runtime *rt, aw__task *t) {
     aw__task *head = aw__load_acquire(&rt->inbox);
-    for (;;) {
+    do {
         if (head == AW__INBOX_CLOSED) return false;
-        if (head == AW__INBOX_PARKED) {
-            if (!aw__cas(&rt->inbox, &head, (aw__task *)NULL)) continue;
-            aw__rt_unpark(rt);
-            head = NULL;
-        }
-        t->inbox_next = head;
-        if (aw__cas(&rt->inbox, &head, t)) return true;
+        t->inbox_next = head == AW__INBOX_PARKED ? NULL : head;
+    } while (!aw__cas(&rt->inbox, &head, t));
+    if (head == AW__INBOX_PARKED) {
+        aw__rt_unpark(rt);
+        aw__fetch_add(&rt->unparks_done, 1u);
     }
+    return true;
 }
 
 /* False: there is something to do first. */
 static inline bool aw__inbox_park(aw_runtime *rt) {
     aw__task *head = NULL;
     return aw__cas(&rt->inbox, &head, AW__INBOX_PARKED);
+}
+
+/* The sleep is over. */
+static inline void aw__inbox_unpark(aw_runtime *rt) {
+    aw__task *head = AW__INBOX_PARKED;
+    if (!aw__cas(&rt->inbox, &head, (aw__task *)NULL)) rt->unparks_due++;
 }
 
 /* False: there is something to do first. From then on nothing can be pushed. */
@@ -50,7 +60,7 @@ static inline bool aw__inbox_close(aw_runtime *rt) {
 /* Everything that was pushed, oldest first. */
 static inline aw__task *aw__inbox_take(aw_runtime *rt) {
     aw__task *t = aw__exchange(&rt->inbox, (aw__task *)NULL), *list = NULL;
-    while (t && t != AW__INBOX_PARKED) {
+    while (t) {
         aw__task *older = t->inbox_next;
         t->inbox_next = list;
         list = t;

@@ -93,16 +93,28 @@ int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size) {
 /* ---- Cancels that take long ------------------------------------------------------------------- */
 
 /* Tasks in which something is being cancelled are looked at every half of cancel_report. Their age is
- * how often they were seen: after the third time the cancel is older than cancel_report for sure. */
-enum { REPORT_AGE = 3, MAX_AGE = 15 };
+ * how often they were seen: after the third time the cancel is older than cancel_report for sure. From
+ * there to the deadline it has few steps: then every n-th look counts. */
+enum { REPORT_AGE = 3, MAX_AGE = 15, STEPS = MAX_AGE - REPORT_AGE - 1 };
 
 static uint64_t half(const aw_runtime *rt) {
     return rt->cancel_report / 2 ? rt->cancel_report / 2 : 1;
 }
 
+/* Looks from the report to the deadline. */
+static uint64_t looks_left(const aw_runtime *rt) {
+    uint64_t looks = rt->cleanup_deadline / half(rt);
+    return looks > REPORT_AGE - 1 ? looks - (REPORT_AGE - 1) : 0;
+}
+
+static uint64_t looks_a_step(const aw_runtime *rt) {
+    return looks_left(rt) <= STEPS ? 1 : (looks_left(rt) - 1) / STEPS + 1;
+}
+
+/* One step more than needed: the first one may come at once. */
 static unsigned final_age(const aw_runtime *rt) {
-    uint64_t age = rt->cleanup_deadline / half(rt) + 2;
-    return age <= REPORT_AGE ? REPORT_AGE + 1 : age > MAX_AGE ? MAX_AGE : (unsigned)age;
+    uint64_t n = looks_a_step(rt);
+    return REPORT_AGE + 1 + (unsigned)((looks_left(rt) + n - 1) / n);
 }
 
 void aw__watch_begin(aw_runtime *rt) {
@@ -114,6 +126,7 @@ static bool watch_task(aw_runtime *rt, aw__task *t) {
     if (!(t->flags & AW__COUNTED)) return false;
     unsigned age = t->flags / AW__AGE, final = final_age(rt);
     if (age >= final) return false;
+    if (age >= REPORT_AGE && rt->looks % looks_a_step(rt)) return true;
     t->flags = (uint16_t)(t->flags + AW__AGE);
     age++;
     if (age == REPORT_AGE || age == final) {
@@ -129,6 +142,7 @@ static bool watch_task(aw_runtime *rt, aw__task *t) {
 }
 
 void aw__watch(aw_runtime *rt, uint64_t now) {
+    rt->looks++;
     bool again = rt->main && watch_task(rt, &rt->main_task);
     for (aw__task *t = rt->all; t; t = t->all_next)
         again |= watch_task(rt, t);

@@ -134,6 +134,8 @@ void aw_runtime_free(aw_runtime *rt) {
     /* From here on requests are served by who makes them, under the lock. */
     while (!aw__inbox_close(rt))
         aw__rt_drain(rt);
+    while (aw__load_acquire(&rt->unparks_done) != rt->unparks_due)
+        aw__os_yield(); /* a thread is about to */
     aw__lock(&rt->lock);
     rt->ended = true;
     aw__task_release(&rt->main_task);

@@ -30,8 +30,10 @@ struct aw_runtime {
     uint64_t next_id;     /* even: of tasks spawned by the owner */
     int64_t outside;      /* waits that something outside this runtime may end */
     int64_t main_outside; /* of those, the main future's */
+    uint32_t unparks_due; /* see inbox.h */
     /* Cancels that take long. */
     uint64_t watch_at; /* when to look at them; AW_FOREVER: nothing to watch */
+    uint64_t looks;    /* how many there were */
     uint64_t cancel_report, cleanup_deadline;
     /* The world. */
     aw_seam seam;
@@ -43,16 +45,17 @@ struct aw_runtime {
     bool in_storage;
 
     /* Shared with other threads. */
-    uint32_t owned;       /* atomic: a thread is the owner */
-    uint32_t closing;     /* atomic: no new tasks */
-    uint32_t holds;       /* atomic: aw_runtime_hold */
-    uint32_t paused;      /* atomic: the clock stands at `paused_now` */
-    uint64_t paused_now;  /* atomic */
-    uint64_t clock_lead;  /* atomic: how far (modulo 2^64) our clock is ahead of the seam's */
-    uint64_t outside_ids; /* atomic: odd: of tasks spawned by others */
-    aw__task *inbox;      /* atomic: see inbox.h */
-    uint32_t park_word;   /* the owner sleeps on it, unless the seam has a way of its own */
-    uint32_t lock;        /* guards what follows, and tasks after the end */
+    uint32_t owned;        /* atomic: a thread is the owner */
+    uint32_t closing;      /* atomic: no new tasks */
+    uint32_t holds;        /* atomic: aw_runtime_hold */
+    uint32_t paused;       /* atomic: the clock stands at `paused_now` */
+    uint64_t paused_now;   /* atomic */
+    uint64_t clock_lead;   /* atomic: how far (modulo 2^64) our clock is ahead of the seam's */
+    uint64_t outside_ids;  /* atomic: odd: of tasks spawned by others */
+    aw__task *inbox;       /* atomic: see inbox.h */
+    uint32_t unparks_done; /* atomic */
+    uint32_t park_word;    /* the owner sleeps on it, unless the seam has a way of its own */
+    uint32_t lock;         /* guards what follows, and tasks after the end */
     struct aw_task_join_future *joins; /* joins that wait on other threads; atomic to peek at */
     struct aw__waiting *waiting;       /* threads that would take over when the owner leaves */
     bool ended;                        /* freed when no task is allocated any more */

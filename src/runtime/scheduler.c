@@ -115,6 +115,7 @@ static int idle(aw_runtime *rt) {
     if (!aw__inbox_park(rt)) return 0;
     if (next != AW_FOREVER) next -= aw__load_relaxed(&rt->clock_lead);
     aw__rt_park(rt, next);
+    aw__inbox_unpark(rt);
     aw__rt_drain(rt);
     return 0;
 }
