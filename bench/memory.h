@@ -30,7 +30,7 @@ static inline size_t memory_in_heap(void) {
 }
 
 static inline size_t memory_resident(void) {
-    long size, resident;
+    long size = 0, resident = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     bench_check(f && fscanf(f, "%ld %ld", &size, &resident) == 2, "/proc/self/statm");
     fclose(f);

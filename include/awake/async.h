@@ -323,6 +323,7 @@ aw__finish:                                                                     
     do {                                                                                           \
         _Static_assert(aw__may_return, "AW_FAIL inside AW_FINALLY: cleanup cannot fail the task"); \
         AW__WAIT_HERE(aw__fail(cx, (code), __FILE__, __LINE__),                                    \
+                      if (cx->meter && cx->meter->fail) return (aw__step){AW_PENDING};             \
                       aw__async_bad_fail(&self->future, __FILE__, __LINE__));                      \
     } while (0)
 

@@ -109,7 +109,10 @@ static const aw_waker_type child_waker_type = {
  * What is left is shared with the parent's meter. */
 static aw__meter meter_of_children(aw_cx *cx) {
     aw__meter m = {.budget = UINT32_MAX, .random = aw_cx_random(cx)};
-    if (cx->meter) m.budget = cx->meter->budget;
+    if (cx->meter) {
+        m.budget = cx->meter->budget;
+        m.fail = cx->meter->fail; /* of one that was polled before, in this same poll of the task */
+    }
     return m;
 }
 
@@ -190,7 +193,7 @@ void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const aw_future *self)
     if (cloned || ws->armed > 0) arm(ws, p->parent, cloned || ws->outside > 0);
     if (woken) { /* while they were polled: the others come first */
         aw_cx_yield(p->parent);
-    } else if (!ws->carried && !ws->reported) {
+    } else if (!ws->carried && !ws->reported && !p->meter.fail) { /* AW_FAIL waits for a cancel */
         char chain[1024];
         aw__text text = {chain, sizeof chain, 0};
         ws->reported = true;

@@ -18,11 +18,11 @@ static void heap_release(void *data, void *memory, size_t size) {
     free(memory);
 }
 
-static const aw_allocator heap = {heap_alloc, heap_release, NULL};
-static const aw_allocator *current = &heap;
+const aw_allocator aw__heap = {heap_alloc, heap_release, NULL};
+static const aw_allocator *current = &aw__heap;
 
 void aw_set_allocator(const aw_allocator *allocator) {
-    current = allocator ? allocator : &heap;
+    current = allocator ? allocator : &aw__heap;
 }
 
 const aw_allocator *aw_get_allocator(void) {

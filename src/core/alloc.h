@@ -7,6 +7,9 @@
 #include <awake/alloc.h>
 #include <awake/future.h>
 
+/* malloc and free. */
+extern const aw_allocator aw__heap;
+
 static inline void *aw__alloc(const aw_allocator *a, size_t size) {
     return a->alloc(a->data, size);
 }

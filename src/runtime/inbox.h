@@ -57,6 +57,12 @@ static inline bool aw__inbox_close(aw_runtime *rt) {
     return aw__cas(&rt->inbox, &head, AW__INBOX_CLOSED);
 }
 
+/* The newest request, to look at: by the owner, or while there is none. */
+static inline const aw__task *aw__inbox_first(const aw_runtime *rt) {
+    const aw__task *t = aw__load_acquire(&rt->inbox);
+    return t == AW__INBOX_PARKED || t == AW__INBOX_CLOSED ? NULL : t;
+}
+
 /* Everything that was pushed, oldest first. */
 static inline aw__task *aw__inbox_take(aw_runtime *rt) {
     aw__task *t = aw__exchange(&rt->inbox, (aw__task *)NULL), *list = NULL;

@@ -66,7 +66,7 @@ static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx
 
 static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     aw_task_join_future *j = (aw_task_join_future *)self;
-    j->out = aw__task_error(j->task);
+    j->out = aw__handle_error(j->task);
     if (j->out) return AW_READY;
 
     aw__task *t = aw__task_of(j->task);
@@ -124,7 +124,7 @@ static void join_discard(aw_future *self) {
 
 static void join_describe(const aw_future *self, char *buf, size_t size) {
     const aw_task_join_future *j = (const aw_task_join_future *)self;
-    if (!aw__task_error(j->task)) aw__name_task(buf, size, aw__task_of(j->task));
+    if (!aw__handle_error(j->task)) aw__name_task(buf, size, aw__task_of(j->task));
 }
 
 const aw_future_type aw_task_join_type = {

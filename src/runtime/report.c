@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "core/misuse.h"
+#include "runtime/inbox.h"
 #include "runtime/runtime.h"
 
 void aw__name_task(char *buf, size_t size, const aw__task *t) {
@@ -34,12 +35,15 @@ static void add_task(aw__text *text, const aw_runtime *rt, const aw__task *t) {
     aw__text_chain(text, future_of(rt, t), 1);
 }
 
+static int own_references(const aw__task *t) {
+    return t->flags & AW__HANDLE ? 2 : 1; /* the runtime's, and the handle's */
+}
+
 /* Whether somebody outside holds a waker of it, or has just asked for something. One load: a wake and
  * the drop that follows it are in the same word. */
 static bool may_be_woken(const aw__task *t) {
     uint32_t shared = aw__load_acquire(&t->shared);
-    int expected = t->flags & AW__MAIN ? 1 : t->flags & AW__HANDLE ? 2 : 1;
-    return shared & AW__INBOX || t->local + aw__ref_count(shared) > expected;
+    return shared & AW__INBOX || t->local + aw__ref_count(shared) > own_references(t);
 }
 
 void aw__report_if_lost(aw_runtime *rt, aw__task *t) {
@@ -57,20 +61,37 @@ void aw__report_if_lost(aw_runtime *rt, aw__task *t) {
 
 /* ---- Deadlock --------------------------------------------------------------------------------- */
 
-/* Nothing is ready and there is no timer. Proved when nobody outside can end any of the waits that are
- * left: all of them are joins of tasks of this runtime, or nothing at all. */
-bool aw__is_deadlock(const aw_runtime *rt) {
-    if (rt->outside > 0 || aw__load_acquire(&rt->inbox)) return false;
-    if (rt->main && may_be_woken(&rt->main_task)) return false;
-    for (const aw__task *t = rt->all; t; t = t->all_next)
-        if (may_be_woken(t)) return false;
+/* The same before a sleep. The references of others are then counted in `shared` alone and WATCH is set,
+ * so that the drop of the last one is not silent (rule 3): it may be what proves a deadlock. */
+static bool may_be_woken_later(aw__task *t) {
+    uint32_t old = aw__load_acquire(&t->shared), new;
+    do {
+        int32_t others = t->local + aw__ref_count(old) - own_references(t);
+        if (old & AW__INBOX) return true;
+        if (others <= 0) return false;
+        new = AW__WATCH | (uint32_t)(others * AW__REF);
+    } while (!aw__cas(&t->shared, &old, new));
+    t->local = own_references(t);
     return true;
+}
+
+/* Nothing is ready and there is no timer. Proved when nobody outside can end any of the waits that are
+ * left: all of them are joins of tasks of this runtime, or nothing at all. The inbox comes last: who gave
+ * its reference up may have put something in before. */
+bool aw__is_deadlock(aw_runtime *rt) {
+    if (rt->outside > 0) return false;
+    if (rt->main && may_be_woken_later(&rt->main_task)) return false;
+    for (aw__task *t = rt->all; t; t = t->all_next)
+        if (may_be_woken_later(t)) return false;
+    return aw__load_acquire(&rt->inbox) == NULL;
 }
 
 static void add_all(aw__text *text, const aw_runtime *rt) {
     if (rt->main && !(rt->main_task.flags & AW__DONE)) add_task(text, rt, &rt->main_task);
     for (const aw__task *t = rt->all; t; t = t->all_next)
         add_task(text, rt, t);
+    for (const aw__task *t = aw__inbox_first(rt); t; t = t->inbox_next)
+        if (aw__load_relaxed(&t->shared) & AW__NEW) add_task(text, rt, t);
 }
 
 void aw__report_deadlock(const aw_runtime *rt) {

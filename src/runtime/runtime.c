@@ -135,20 +135,22 @@ void aw_runtime_free(aw_runtime *rt) {
     while (!aw__inbox_close(rt))
         aw__rt_drain(rt);
     while (aw__load_acquire(&rt->unparks_done) != rt->unparks_due)
-        aw__os_yield(); /* a thread is about to */
+        aw__os_yield();    /* a thread is about to */
+    aw__rooms_release(rt); /* of what was served last */
+    aw__thread.running = NULL;
     aw__lock(&rt->lock);
     rt->ended = true;
     aw__task_release(&rt->main_task);
     bool last = rt->allocated == 0;
     aw__unlock(&rt->lock);
-    aw__thread.running = NULL;
     if (last) aw__rt_free_memory(rt);
 }
 
 /* ---- Threads ---------------------------------------------------------------------------------- */
 
 aw_runtime *aw_runtime_current(void) {
-    return aw__thread.running ? aw__thread.running : aw__thread.entered;
+    if (aw__thread.running) return aw__thread.running;
+    return aw__thread.beside ? aw__thread.beside : aw__thread.entered;
 }
 
 aw_runtime *aw_cx_runtime(const aw_cx *cx) {
@@ -182,15 +184,21 @@ void aw_runtime_release(aw_runtime *rt) {
     aw__task_request(&rt->main_task, AW__KICK, -1);
 }
 
+/* Also those that other threads spawned and that nobody has looked at yet. */
 size_t aw_runtime_task_count(const aw_runtime *rt) {
-    return rt->live;
+    size_t n = rt->live;
+    for (const aw__task *t = aw__inbox_first(rt); t; t = t->inbox_next)
+        n += (aw__load_relaxed(&t->shared) & AW__NEW) != 0;
+    return n;
 }
 
 void aw__rt_log(const aw_runtime *rt, aw_log_level level, const char *format, ...) {
     char message[4096];
+    int n = rt && rt->name ? snprintf(message, 256, "runtime '%s': ", rt->name) : 0;
+    n = n < 256 ? n : 255;
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(message + n, sizeof message - (size_t)n, format, args);
     va_end(args);
     if (rt && rt->log)
         rt->log(rt->log_data, level, message);

@@ -7,6 +7,7 @@
 
 #include <awake/runtime.h>
 
+#include "runtime/room.h"
 #include "runtime/task.h"
 #include "runtime/wheel.h"
 
@@ -42,7 +43,9 @@ struct aw_runtime {
     void *log_data;
     const char *name;
     uint64_t now; /* as of the last look; never ahead of the clock */
+    bool looked;  /* `now` is of this turn of the loop */
     bool in_storage;
+    aw__rooms rooms;
 
     /* Shared with other threads. */
     uint32_t owned;        /* atomic: a thread is the owner */
@@ -68,6 +71,7 @@ _Static_assert(sizeof(aw_runtime) <= AW_RUNTIME_SIZE, "AW_RUNTIME_SIZE in awake/
 /* What this thread is doing. */
 struct aw__thread {
     aw_runtime *running; /* is the owner of */
+    aw_runtime *beside;  /* is in block_on of, while another thread is the owner */
     aw_runtime *entered;
 };
 extern _Thread_local struct aw__thread aw__thread __attribute__((tls_model("initial-exec")));
@@ -113,7 +117,7 @@ void aw__locals_release(aw__task *t);
 
 /* report.c: see there. */
 void aw__report_if_lost(aw_runtime *rt, aw__task *t);
-bool aw__is_deadlock(const aw_runtime *rt);
+bool aw__is_deadlock(aw_runtime *rt);
 void aw__report_deadlock(const aw_runtime *rt);
 void aw__watch_begin(aw_runtime *rt);
 void aw__watch(aw_runtime *rt, uint64_t now);

@@ -5,6 +5,7 @@
  * One turn: run up to a batch of tasks; serve the inbox; fire timers; then those that yielded are
  * ready again; and when nothing is ready, sleep until the next timer or the next push to the inbox. */
 #include <errno.h>
+#include <string.h>
 
 #include "core/lock.h"
 #include "core/misuse.h"
@@ -26,24 +27,32 @@ static void count_cancels(aw_runtime *rt, aw__task *t, bool ended) {
     if (counts && rt->watch_at == AW_FOREVER) aw__watch_begin(rt);
 }
 
-static void run_task(aw_runtime *rt, aw__task *t) {
-    aw_waker waker = {&aw__task_waker_type, t};
-    aw_cx cx = {&waker, rt, &rt->meter};
-    aw_future *f = t->flags & AW__MAIN ? rt->main : aw__task_frame(t);
-    rt->meter.budget = t->flags & AW__FREELY ? UINT32_MAX : rt->budget;
+/* Out of the way of the common path. */
+static AW__COLD aw_poll cancel_task(aw_future *f, aw_cx *cx) {
+    return aw_future_cancel(f, cx);
+}
+
+static AW__COLD void fail_task(aw_runtime *rt, aw__task *t, aw_poll r) {
+    if (t->fail || r == AW_READY) return;
+    t->fail = (int16_t)rt->meter.fail;
+    if (r == AW_PENDING) t->flags |= AW__CANCEL | AW__QUEUED;
+}
+
+/* True: it has ended. */
+static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
+    uint16_t flags = t->flags & (uint16_t) ~(AW__QUEUED | AW__YIELDED);
+    aw_future *f = AW__UNLIKELY(flags & AW__MAIN) ? rt->main : aw__task_frame(t);
+    rt->meter.budget = AW__UNLIKELY(flags & AW__FREELY) ? UINT32_MAX : rt->budget;
     rt->meter.armed = rt->meter.outside = rt->meter.cancelling = rt->meter.fail = 0;
     rt->current = t;
-    t->flags &= (uint16_t) ~(AW__QUEUED | AW__YIELDED);
-    aw_poll r = t->flags & AW__CANCEL ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+    t->flags = flags;
+    aw_poll r = AW__UNLIKELY(flags & AW__CANCEL) ? cancel_task(f, cx) : aw_future_poll(f, cx);
     rt->current = NULL;
-    if (AW__UNLIKELY(rt->meter.fail) && !t->fail && r != AW_READY) {
-        t->fail = (int16_t)rt->meter.fail;
-        if (r == AW_PENDING) t->flags |= AW__CANCEL | AW__QUEUED;
-    }
+    if (AW__UNLIKELY(rt->meter.fail)) fail_task(rt, t, r);
     t->armed += rt->meter.armed;
     rt->outside += rt->meter.outside;
-    if (t->flags & AW__MAIN) rt->main_outside += rt->meter.outside;
-    if (AW__UNLIKELY(rt->meter.cancelling || t->flags & AW__COUNTED))
+    if (AW__UNLIKELY(flags & AW__MAIN)) rt->main_outside += rt->meter.outside;
+    if (AW__UNLIKELY(rt->meter.cancelling || flags & AW__COUNTED))
         count_cancels(rt, t, r != AW_PENDING);
     if (r != AW_PENDING)
         aw__task_complete(t, r);
@@ -51,26 +60,36 @@ static void run_task(aw_runtime *rt, aw__task *t) {
         aw__queue_push(t->flags & AW__YIELDED ? &rt->yielded : &rt->ready, t);
     else if (AW__UNLIKELY(t->armed <= 0))
         aw__report_if_lost(rt, t);
+    return r != AW_PENDING;
 }
 
 /* ---- The queue -------------------------------------------------------------------------------- */
 
-static aw__task *pop(aw_runtime *rt) {
+/* Not the first one, but the one that the seam picks. */
+static AW__COLD aw__task *pick(aw_runtime *rt) {
     aw__queue *q = &rt->ready;
     aw__task *before = NULL, *t = q->head;
-    if (!t) return NULL;
-    if (rt->seam.pick && q->count > 1) {
-        uint32_t n = q->count < 32 ? q->count : 32, i = rt->seam.pick(rt->seam.data, n);
-        for (i = i < n ? i : 0; i; i--) {
-            before = t;
-            t = t->next;
-        }
+    uint32_t n = q->count < 32 ? q->count : 32, i = n > 1 ? rt->seam.pick(rt->seam.data, n) : 0;
+    for (i = i < n ? i : 0; i; i--) {
+        before = t;
+        t = t->next;
     }
     if (before)
         before->next = t->next;
     else
         q->head = t->next;
     if (q->tail == t) q->tail = before;
+    q->count--;
+    return t;
+}
+
+static inline aw__task *pop(aw_runtime *rt) {
+    aw__queue *q = &rt->ready;
+    aw__task *t = q->head;
+    if (!t) return NULL;
+    if (AW__UNLIKELY(rt->seam.pick != NULL)) return pick(rt);
+    q->head = t->next;
+    if (!q->head) q->tail = NULL;
     q->count--;
     return t;
 }
@@ -122,17 +141,21 @@ static int idle(aw_runtime *rt) {
 
 int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)) {
     enum { BATCH = 64 };
+    aw_waker waker = {&aw__task_waker_type, NULL};
+    aw_cx cx = {&waker, rt, &rt->meter};
     for (;;) {
         aw__task *t;
         for (int n = 0; n < BATCH && (t = pop(rt)); n++) {
-            run_task(rt, t);
-            if (done(rt)) return 0;
+            waker.data = t;
+            if (run_task(rt, t, &cx) && done(rt)) return 0;
         }
         if (aw__load_relaxed(&rt->inbox)) aw__rt_drain(rt);
         /* Another thread may insert a timer at any time: `asleep` is what tells it to wake us. */
-        if (aw__load_relaxed(&rt->wheel.count) || rt->watch_at != AW_FOREVER) {
-            rt->now = aw__rt_now(rt);
-            aw__wheel_advance(&rt->wheel, rt->now);
+        uint64_t soonest = aw__load_relaxed(&rt->wheel.soonest);
+        if (soonest != AW_FOREVER || rt->watch_at != AW_FOREVER) {
+            if (!rt->looked) rt->now = aw__rt_now(rt);
+            rt->looked = false;
+            if (soonest <= rt->now) aw__wheel_advance(&rt->wheel, rt->now);
             if (rt->watch_at <= rt->now) aw__watch(rt, rt->now);
         }
         append_yielded(rt);
@@ -220,7 +243,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     aw_cx cx = {&waker, rt, &meter};
     bool owner = false;
     aw_poll r = AW_PENDING;
-    aw_runtime *entered = aw_enter(rt); /* what the future spawns, it spawns here */
+    aw__thread.beside = rt;
     while (!(owner = aw__rt_acquire(rt))) {
         bool failing = meter.fail;
         r = failing ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
@@ -228,7 +251,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
         meter.budget = rt->budget;
         if (failing == !!meter.fail) aw_parker_park(w.parker);
     }
-    aw_leave(entered);
+    aw__thread.beside = NULL;
 
     aw__lock(&rt->lock);
     struct aw__waiting **at = &rt->waiting;
@@ -246,18 +269,26 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     return error;
 }
 
-/* Blocking here would stop the tasks of this thread. */
-static int refuse(const aw_runtime *running, aw_future *f) {
+/* Blocking here would stop the tasks of this thread, or the future that is being polled. */
+static bool inside(void) {
+    return aw__thread.running || aw__thread.beside;
+}
+
+static int refuse(aw_future *f) {
+    const aw_runtime *rt = aw__thread.running ? aw__thread.running : aw__thread.beside;
     char name[256] = "a task";
-    if (running->current) aw__name_task(name, sizeof name, running->current);
-    aw__rt_log(running, AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
+    if (aw__thread.beside)
+        strcpy(name, "the main future");
+    else if (rt->current)
+        aw__name_task(name, sizeof name, rt->current);
+    aw__rt_log(rt, AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
                f->type->name, name);
     aw__cancel_unstarted(f);
     return -EPERM;
 }
 
 int aw_block_on_future(aw_runtime *rt, aw_future *f) {
-    if (aw__thread.running) return refuse(aw__thread.running, f);
+    if (inside()) return refuse(f);
     if (aw__load_acquire(&rt->closing)) {
         aw__cancel_unstarted(f);
         return -ESHUTDOWN;
@@ -269,7 +300,7 @@ int aw_block_on_future(aw_runtime *rt, aw_future *f) {
 }
 
 int aw_run_future(aw_future *f) {
-    if (aw__thread.running) return refuse(aw__thread.running, f);
+    if (inside()) return refuse(f);
     aw_runtime *rt;
     int error = aw_runtime_new(&rt, NULL);
     if (error) {

@@ -59,6 +59,10 @@ static aw_poll sleep_begin(aw_sleep *s, aw_cx *cx) {
         return AW_READY;
     }
     uint64_t now = aw__rt_now(rt);
+    if (aw__is_owner(rt)) {
+        rt->now = now;
+        rt->looked = true;
+    }
     if (s->future.state == AW__SLEEP_FRESH) {
         s->when = add_saturating(now, s->when);
         s->future.state = AW__SLEEP_ABSOLUTE;

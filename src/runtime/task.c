@@ -97,7 +97,7 @@ static void free_task(aw__task *t) {
     if (t->flags & AW__STORAGE)
         aw__store_release(&t->rt, (aw_runtime *)NULL);
     else if (!(t->flags & AW__MAIN)) /* which is part of the runtime */
-        aw__release(rt->allocator, t, sizeof *t + t->size);
+        aw__room_give(rt, t, sizeof *t + t->size);
 }
 
 void aw__task_release(aw__task *t) {
@@ -203,17 +203,23 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
     if (size > UINT32_MAX - sizeof(aw__task)) return spawn_failed(f, -ENOMEM);
     aw__task *t = storage;
     if (storage && !aw__task_storage_free(storage)) return spawn_failed(f, -EBUSY);
-    if (!storage) t = aw__alloc(rt->allocator, sizeof *t + size);
+    if (!storage) t = aw__room_take(rt, sizeof *t + size);
     if (!t) return spawn_failed(f, -ENOMEM);
 
-    *t = (aw__task){
-        .rt = rt,
-        .local = 2, /* the runtime's and the handle's */
-        .status = AW__RUNNING,
-        .flags = AW__HANDLE | (storage ? AW__STORAGE : 0),
-        .size = (uint32_t)size,
-        .place = place,
-    };
+    /* One by one: gcc clears a whole struct with a string instruction, which is slow to start. */
+    t->next = t->inbox_next = NULL;
+    t->rt = rt;
+    t->shared = 0;
+    t->local = 2; /* the runtime's and the handle's */
+    t->status = AW__RUNNING;
+    t->armed = 0;
+    t->flags = AW__HANDLE | (storage ? AW__STORAGE : 0);
+    t->fail = 0;
+    t->size = (uint32_t)size;
+    t->joiner = NULL;
+    t->place = place;
+    t->cancelling = 0;
+    t->locals = NULL;
     memcpy(aw__task_frame(t), f, size);
     if (aw__is_owner(rt)) {
         set_id(t, rt->next_id += 2);
@@ -222,13 +228,12 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
     } else {
         set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, 2u));
         t->shared = AW__NEW | AW__WAKE | AW__INBOX;
-        const aw_allocator *allocator = rt->allocator;
         if (!aw__inbox_push(rt, t)) {
             aw_future *failed = spawn_failed(aw__task_frame(t), -ECANCELED);
             if (storage)
                 aw__store_release(&t->rt, (aw_runtime *)NULL);
             else
-                aw__release(allocator, t, sizeof *t + size);
+                aw__room_give(rt, t, sizeof *t + size);
             return failed;
         }
     }
@@ -244,7 +249,7 @@ bool aw__task_storage_free(const void *room) {
 void aw__task_complete(aw__task *t, aw_poll answer) {
     aw_runtime *rt = t->rt;
     t->flags |= AW__DONE;
-    aw__locals_release(t);
+    if (AW__UNLIKELY(t->locals != NULL)) aw__locals_release(t);
     if (!(t->flags & AW__MAIN)) {
         rt->live--;
         if (t->all_next) t->all_next->all_prev = t->all_prev;
@@ -276,7 +281,7 @@ void aw__task_abort_local(aw__task *t) {
 }
 
 void aw__task_abort(aw_future *frame) {
-    if (!frame || aw__task_error(frame)) return;
+    if (!frame || aw__handle_error(frame)) return;
     aw__task *t = aw__task_of(frame);
     if (aw__is_owner(t->rt))
         aw__task_abort_local(t);
@@ -285,7 +290,7 @@ void aw__task_abort(aw_future *frame) {
 }
 
 void aw__task_drop(aw_future *frame) {
-    if (!frame || aw__task_error(frame)) return;
+    if (!frame || aw__handle_error(frame)) return;
     aw__task *t = aw__task_of(frame);
     if (!aw__is_owner(t->rt)) {
         aw__task_request(t, AW__DROP, 0); /* the owner gives up the handle's reference */
@@ -297,26 +302,25 @@ void aw__task_drop(aw_future *frame) {
 }
 
 bool aw__task_is_finished(const aw_future *frame) {
-    return aw__task_error(frame) || aw__load_acquire(&aw__task_of(frame)->status) != AW__RUNNING;
+    return aw__handle_error(frame) || aw__load_acquire(&aw__task_of(frame)->status) != AW__RUNNING;
 }
 
 int aw__task_error(const aw_future *frame) {
-    intptr_t v = (intptr_t)frame;
-    return v < 0 && v >= -4096 * 16 ? (int)(v / 16) : 0;
+    return aw__handle_error(frame);
 }
 
 uint64_t aw__task_id(const aw_future *frame) {
-    return aw__task_error(frame) ? 0 : aw__task_number(aw__task_of(frame));
+    return aw__handle_error(frame) ? 0 : aw__task_number(aw__task_of(frame));
 }
 
 const char *aw__task_name(const aw_future *frame) {
-    if (aw__task_error(frame)) return "(not spawned)";
+    if (aw__handle_error(frame)) return "(not spawned)";
     const aw__task *t = aw__task_of(frame);
     return t->place->name ? t->place->name : frame->type->name;
 }
 
 const aw_place *aw__task_place(const aw_future *frame) {
-    return aw__task_error(frame) ? NULL : aw__task_of(frame)->place;
+    return aw__handle_error(frame) ? NULL : aw__task_of(frame)->place;
 }
 
 /* ---- From inside ------------------------------------------------------------------------------ */

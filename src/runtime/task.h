@@ -19,7 +19,8 @@
  *      not set. Only the owner can know the sum, so another thread whose drop takes the shared count
  *      below zero, or to zero while WATCH is set, sends the task to the inbox. When `local` falls to
  *      zero or below, the owner moves all of the count into `shared` and sets WATCH, which says just
- *      that: `local` is zero.
+ *      that: `local` is zero. Before it sleeps for want of anything to do it moves there what is not
+ *      its own, and sets WATCH too: it wants to know when the last waker of others is gone.
  *   4. When sum and INBOX are zero nobody can change the word any more, so the owner may see that
  *      with a plain acquire load: no locked instruction in the life of a task that stays on its thread.
  *   5. After the runtime has ended the inbox is closed. Then there is no owner, and what rule 2 does is
@@ -103,6 +104,11 @@ static inline uint64_t aw__task_number(const aw__task *t) {
 /* A handle that stands for a failed spawn is a small negative multiple of 16. */
 static inline aw_future *aw__error_handle(int error) {
     return (aw_future *)((intptr_t)error * 16);
+}
+
+static inline int aw__handle_error(const aw_future *frame) {
+    intptr_t v = (intptr_t)frame;
+    return AW__UNLIKELY(v < 0 && v >= -4096 * 16) ? (int)(v / 16) : 0;
 }
 
 extern const aw_waker_type aw__task_waker_type;

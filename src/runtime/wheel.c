@@ -8,7 +8,8 @@ enum { MAX_MERGES = 64 };
 #define NOT_SORTED UINT64_MAX
 
 void aw__wheel_init(aw__wheel *w, aw_runtime *rt, uint64_t now) {
-    *w = (aw__wheel){.rt = rt, .tick = now >> AW__TICK_BITS, .sorted = NOT_SORTED};
+    *w = (aw__wheel){
+        .rt = rt, .tick = now >> AW__TICK_BITS, .sorted = NOT_SORTED, .soonest = AW_FOREVER};
 }
 
 static void append(aw__wheel *w, aw_sleep *s, unsigned level, unsigned slot) {
@@ -34,7 +35,8 @@ void aw__wheel_insert(aw__wheel *w, aw_sleep *s) {
         level = (63u - (unsigned)__builtin_clzll(tick ^ w->tick)) / AW__SLOT_BITS;
     append(w, s, level, tick >> (level * AW__SLOT_BITS) & (AW__SLOTS - 1));
     if (tick == w->sorted && s->when < s->prev->when) w->sorted = NOT_SORTED;
-    aw__store_relaxed(&w->count, w->count + 1); /* the owner peeks without the lock */
+    w->count++;
+    if (s->when < w->soonest) aw__store_relaxed(&w->soonest, s->when);
 }
 
 void aw__wheel_remove(aw__wheel *w, aw_sleep *s) {
@@ -50,7 +52,7 @@ void aw__wheel_remove(aw__wheel *w, aw_sleep *s) {
     }
     s->next = s->prev = NULL; /* a stale link must not look like a good one */
     s->slot = AW__UNLINKED;
-    aw__store_relaxed(&w->count, w->count - 1);
+    w->count--;
 }
 
 /* The lowest occupied level: what is in it comes before everything above. */
@@ -76,7 +78,7 @@ static void cascade(aw__wheel *w, int level, unsigned slot, uint64_t tick) {
     w->tick = tick;
     do {
         aw_sleep *next = s->next;
-        aw__store_relaxed(&w->count, w->count - 1);
+        w->count--;
         aw__wheel_insert(w, s);
         s = next;
     } while (s != first);
@@ -141,6 +143,7 @@ static aw_sleep *next_due(aw__wheel *w, uint64_t now) {
         uint64_t tick = level < 0 ? UINT64_MAX : first_tick(w, level, &slot);
         if (level < 0 || tick > target) {
             if (w->tick < target) w->tick = target;
+            aw__store_relaxed(&w->soonest, level < 0 ? AW_FOREVER : tick << AW__TICK_BITS);
             return NULL;
         }
         if (level > 0) {
@@ -149,7 +152,10 @@ static aw_sleep *next_due(aw__wheel *w, uint64_t now) {
         }
         if (w->tick < tick) w->tick = tick;
         aw_sleep *s = first_of(w, slot, tick);
-        if (s->when > now) return NULL; /* due later in this very tick */
+        if (s->when > now) { /* due later in this very tick */
+            aw__store_relaxed(&w->soonest, s->when);
+            return NULL;
+        }
         aw__wheel_remove(w, s);
         return s;
     }
@@ -188,6 +194,8 @@ uint64_t aw__wheel_next(aw__wheel *w, bool exact) {
         for (; exact && level && s->next != first; s = s->next)
             if (s->next->when < next) next = s->next->when;
     }
+    /* By then a slot of a higher level may have to be spread, though nothing in it is due yet. */
+    if (next < w->soonest) aw__store_relaxed(&w->soonest, next);
     w->asleep = next;
     aw__unlock(&w->lock);
     return next;

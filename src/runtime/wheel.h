@@ -33,9 +33,10 @@ enum {                     /* state of a sleep */
 typedef struct aw__wheel {
     uint32_t lock;
     aw_runtime *rt;
-    uint64_t tick;   /* of the last advance */
-    uint64_t sorted; /* the slot of this tick is in the order of its deadlines */
-    uint64_t asleep; /* the owner sleeps until then; 0: it is awake */
+    uint64_t tick;    /* of the last advance */
+    uint64_t sorted;  /* the slot of this tick is in the order of its deadlines */
+    uint64_t soonest; /* nothing is to be done before; the owner peeks without the lock */
+    uint64_t asleep;  /* the owner sleeps until then; 0: it is awake */
     size_t count;
     uint64_t occupied[AW__LEVELS];
     aw_sleep *slots[AW__LEVELS][AW__SLOTS]; /* circular lists, first inserted first */

@@ -63,6 +63,26 @@ EVERY_SELECT(SELECT_ENDS_READY)
     }
 EVERY_TRY_JOIN(TRY_JOIN_ENDS_READY)
 
+/* That the others are gone is not a cut. */
+#define TRY_JOIN_IS_NOT_CUT(kind)                                                                  \
+    TEST(kind##_that_has_an_error_is_not_cut_by_parts_that_are_gone) {                             \
+        subject_prepare(kind, stubborn);                                                           \
+        *child(1) = (struct script){.pends = NEVER, .error = -EIO};                                \
+        child(0)->pends = 0;                                                                       \
+        aw_future *f = subject_begin();                                                            \
+        CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
+        script_finish(child(1));                                                                   \
+        CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
+        for (int i = 2; i < subject.children; i++)                                                 \
+            script_let_go(child(i));                                                               \
+        CHECK_EQ(drive_cancel(f), AW_READY);                                                       \
+        CHECK_EQ(*(int *)aw_future_out(f), -EIO);                                                  \
+        CHECK_EQ(child(2)->gone, 1);                                                               \
+        CHECK_EQ(child(0)->discards, 1);                                                           \
+        subject_discard();                                                                         \
+    }
+EVERY_TRY_JOIN(TRY_JOIN_IS_NOT_CUT)
+
 /* An error that comes while winding up is a second one. */
 #define FIRST_ERROR_STANDS(kind)                                                                   \
     TEST(kind##_keeps_its_first_error_while_it_winds_up) {                                         \

@@ -34,6 +34,51 @@ RELEASES_ARGUMENTS(a_timeout)
 RELEASES_ARGUMENTS(a_box)
 EVERY_GROUP(RELEASES_ARGUMENTS)
 
+/* ---- Children that had started before --------------------------------------------------------- */
+
+/* They were polled by somebody else, finish while they are cancelled, and are discarded. */
+static void cancel_over_started(aw_future *f, struct leaf *leaves, struct script *s, int n) {
+    aw_waker nobody = aw_noop_waker();
+    aw_cx cx = aw_cx_from_waker(&nobody);
+    for (int i = 0; i < n; i++)
+        CHECK_EQ(aw_future_poll(&leaves[i].future, &cx), AW_PENDING);
+    CHECK_EQ(drive_cancel(f), AW_CANCELLED);
+    for (int i = 0; i < n; i++) {
+        CHECK_EQ(s[i].finished, 1);
+        CHECK_EQ(s[i].discards, 1);
+    }
+    ledger_check_balanced();
+}
+
+static void unstarted_over_started(const aw_future_type *group, const aw_future_type *all) {
+    enum { N = 40 };
+    static struct script s[N];
+    static struct leaf leaves[N];
+    for (int i = 0; i < N; i++) {
+        s[i] = (struct script){.pends = NEVER, .wins = true, .error = i % 2 ? -EIO : 0};
+        leaves[i] = leaf(&s[i]);
+    }
+    aw_group g = aw_group_of(group, 2, (aw_future *[]){&leaves[0].future, &leaves[1].future});
+    cancel_over_started(&g.future, leaves, s, 2);
+    aw_all a = aw_all_of(all, &leaves[2].future, sizeof leaves[0], N - 2);
+    cancel_over_started(&a.future, leaves + 2, s + 2, N - 2);
+
+    g = aw_group_of(group, 0, NULL); /* and over nobody */
+    CHECK_EQ(drive_cancel(&g.future), AW_CANCELLED);
+    a = aw_all_of(all, &leaves[0].future, sizeof leaves[0], 0);
+    CHECK_EQ(drive_cancel(&a.future), AW_CANCELLED);
+}
+
+TEST(an_unstarted_join_answers_cancelled_also_when_all_its_children_finish) {
+    unstarted_over_started(&aw_join_type, &aw_join_all_type);
+}
+TEST(an_unstarted_try_join_answers_cancelled_also_when_all_its_children_finish) {
+    unstarted_over_started(&aw_try_join_type, &aw_try_join_all_type);
+}
+TEST(an_unstarted_select_answers_cancelled_also_when_all_its_children_finish) {
+    unstarted_over_started(&aw_select_type, &aw_select_all_type);
+}
+
 /* ---- Functions -------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, owner, int token; int *ran; bool *cleaned; aw_ready r;) {

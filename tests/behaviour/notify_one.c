@@ -100,6 +100,44 @@ TEST(only_the_waker_of_the_latest_poll_is_woken) {
     CHECK(!aw_flag_take(&flags[4]));
 }
 
+/* A waker that may be woken under the lock, as a task's: another thread can poll the waiter before the
+ * wake returns, and what it sees then must not be that there is nothing yet. */
+static aw_notified watched;
+static int seen;
+
+static void look_when_woken(void *data) {
+    (void)data;
+    seen = __atomic_load_n(&watched.got, __ATOMIC_ACQUIRE) != 0 ? 1 : -1;
+}
+static aw_waker looking_waker(void *data);
+static const aw_waker_type looking_type = {
+    .self_size = sizeof(aw_waker_type),
+    .name = "looking",
+    .flags = AW_WAKES_UNDER_LOCK,
+    .clone = looking_waker,
+    .wake = look_when_woken,
+    .wake_by_ref = look_when_woken,
+    .drop = look_when_woken,
+};
+static aw_waker looking_waker(void *data) {
+    return (aw_waker){&looking_type, data};
+}
+
+TEST(the_notification_can_be_seen_before_its_wake) {
+    void (*const notify[])(aw_notify *) = {aw_notify_one, aw_notify_waiters};
+    for (int i = 0; i < 2; i++) {
+        aw_notify n = AW_NOTIFY_INIT;
+        aw_waker waker = looking_waker(NULL);
+        aw_cx cx = aw_cx_from_waker(&waker);
+        watched = aw_notify_wait(&n);
+        seen = 0;
+        CHECK_EQ(aw_future_poll(&watched.future, &cx), AW_PENDING);
+        notify[i](&n);
+        CHECK_EQ(seen, 1);
+        CHECK_EQ(aw_future_poll(&watched.future, &cx), AW_READY);
+    }
+}
+
 /* ---- Cancelling ------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_notified */

@@ -2,7 +2,7 @@
  *
  * block_on from several threads at once: one of them runs the runtime, the others poll beside it, and
  * when it leaves one of the others takes over. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Beside ----------------------------------------------------------------------------------- */
 
@@ -31,6 +31,26 @@ TEST(a_second_thread_in_block_on_can_sleep_spawn_and_join) {
     CHECK_EQ(aw_block_on(h.rt, AW_CALL(spawns_and_sleeps, .ledger = &l, .rt = h.rt)), 101);
     CHECK(pthread_equal(l.polled_by, h.thread)); /* tasks run over there */
     CHECK_EQ(aw_runtime_current(), NULL);
+    host_stop(&h);
+    aw_runtime_free(h.rt);
+}
+
+AW_ASYNC(int, blocks_again, aw_runtime *rt; bool runs;) {
+    AW_BEGIN;
+    if (self->runs) AW_RETURN(aw_run(aw_ready_now(1)));
+    AW_RETURN(aw_block_on(self->rt, aw_ready_now(1)));
+    AW_END;
+}
+
+TEST(block_on_inside_a_future_beside_is_refused_too) {
+    kept_log log = KEPT_LOG;
+    host h;
+    host_start(&h, NULL);
+    aw_set_log(keep_log, &log);
+    CHECK_EQ(aw_block_on(h.rt, AW_CALL(blocks_again, .rt = h.rt)), -EPERM);
+    CHECK_EQ(aw_block_on(h.rt, AW_CALL(blocks_again, .rt = h.rt, .runs = true)), -EPERM);
+    CHECK_EQ(log_count(&log, "refused inside the main future"), 2);
+    CHECK_EQ(aw_block_on(h.rt, aw_ready_now(1)), 1); /* it is over with that future */
     host_stop(&h);
     aw_runtime_free(h.rt);
 }

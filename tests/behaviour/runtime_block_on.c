@@ -2,7 +2,7 @@
  *
  * block_on and run: what they return, once and several times on one runtime, where they are refused,
  * and how tasks that are left go on. Two threads at once are in runtime_beside.c. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Outputs of every kind -------------------------------------------------------------------- */
 
@@ -189,6 +189,60 @@ TEST(timers_and_tasks_go_on_while_the_runtime_ends) {
     run_a_while(rt);
     aw_runtime_free(rt);
     CHECK_EQ(finals, 2);
+}
+
+/* Cleanup that a thread finishes, while the end waits for it. */
+struct finisher {
+    sleeper *sleeper;
+    aw_notify *cleaned;
+};
+
+static void *finish_when_asleep(void *arg) {
+    struct finisher *f = arg;
+    event_wait(&f->sleeper->asleep);
+    aw_notify_one(f->cleaned);
+    return NULL;
+}
+
+TEST(the_end_waits_for_cleanup_that_a_thread_finishes) {
+    sleeper s;
+    int finals = 0;
+    aw_notify cleaned = AW_NOTIFY_INIT;
+    struct finisher f = {&s, &cleaned};
+    aw_runtime *rt = runtime_new(NULL, NULL, sleeper_init(&s), false);
+    aw_task_drop(
+        aw_spawn_on(rt, AW_CALL(waits_for_cleanup, .cleaned = &cleaned, .finals = &finals)));
+    run_a_while(rt);
+    pthread_t t = thread_start(finish_when_asleep, &f);
+    aw_runtime_free(rt);
+    CHECK_EQ(finals, 1);
+    thread_end(t);
+}
+
+/* Made here, run there, and ended by a third. */
+static void *run_rounds(void *rt) {
+    run_a_while(rt);
+    return NULL;
+}
+
+static void *free_runtime(void *rt) {
+    aw_runtime_free(rt);
+    return NULL;
+}
+
+TEST(any_thread_may_run_a_runtime_and_any_may_end_it) {
+    memory m;
+    int finals = 0;
+    aw_notify never = AW_NOTIFY_INIT;
+    memory_init(&m);
+    aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
+    for (int i = 0; i < 3; i++) {
+        aw_task_drop(aw_spawn_on(rt, AW_CALL(background, .finals = &finals, .never = &never)));
+        on_a_thread(run_rounds, rt);
+    }
+    on_a_thread(free_runtime, rt);
+    CHECK_EQ(finals, 3);
+    CHECK_EQ(memory_in_use(&m), 0);
 }
 
 TEST(an_idle_runtime_ends_at_once) {

@@ -2,7 +2,7 @@
  *
  * Cancels that take long are reported with the chain: once when they are older than `cancel_report`, and
  * once more when they are older than `cleanup_deadline`; never before, and nothing else ever. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- A world whose time passes when nothing else is left to do -------------------------------- */
 

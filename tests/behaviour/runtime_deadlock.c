@@ -2,7 +2,7 @@
  *
  * Deadlock, only when it is proved: block_on returns -EDEADLK with every task's chain when nothing can
  * run any more, and waits as long as anything outside could still come. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Proved ----------------------------------------------------------------------------------- */
 
@@ -168,6 +168,7 @@ struct outsider {
     kept_log *log;
     struct stuck *stuck;
     ledger *ledger;
+    aw_waker waker;
 };
 
 static void wait_until_asleep(struct outsider *o) {
@@ -316,6 +317,54 @@ TEST(when_a_thread_drops_the_last_waker_of_a_task_the_deadlock_is_noticed) {
     aw_task_drop(h);
 }
 
+/* References that were made out here and given back on the runtime's thread: the count of the others is
+ * then where a silent drop would not be seen. */
+struct clones {
+    aw_waker wakers[10];
+    int count;
+    ledger *ledger;
+};
+
+static aw_poll drop_inside(void *arg, aw_cx *cx, int *out) {
+    struct clones *c = arg;
+    (void)cx;
+    (void)out;
+    while (c->count)
+        aw_waker_drop(c->wakers[--c->count]);
+    aw_waker_drop(aw_waker_take(&c->ledger->waker)); /* the probe's own as well */
+    return AW_READY;
+}
+
+static void *drop_mine_when_asleep(void *arg) {
+    struct outsider *o = arg;
+    wait_until_asleep(o);
+    aw_waker_drop(o->waker);
+    return NULL;
+}
+
+TEST(when_a_thread_drops_a_clone_of_its_own_the_deadlock_is_noticed) {
+    for (int others = 0; others <= 10; others += 5) {
+        kept_log log = KEPT_LOG;
+        ledger l = LEDGER;
+        struct clones c = {.ledger = &l};
+        struct outsider o = {.log = &log};
+        o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
+        struct probe *h = aw_spawn_on(o.rt, probe_of(&l));
+        run_a_while(o.rt);
+        while (c.count < others)
+            c.wakers[c.count++] = aw_waker_clone(&l.waker);
+        o.waker = aw_waker_clone(&l.waker);
+        CHECK_EQ(aw_block_on(o.rt, aw_poll_fn_of(drop_inside, &c)), 0);
+        pthread_t t = thread_start(drop_mine_when_asleep, &o);
+        CHECK_EQ(aw_block_on(o.rt, aw_task_join(h)), -EDEADLK);
+        thread_end(t);
+        aw_task_drop(h);
+        aw_runtime_free(o.rt);
+        CHECK_EQ(l.polls, 1);
+        CHECK_EQ(l.cancels, 1);
+    }
+}
+
 /* What other runtimes and threads could end is no deadlock here. */
 AW_ASYNC(int, joins_probe, struct probe *task; aw_task_join_future join;) {
     AW_BEGIN;
@@ -396,6 +445,59 @@ TEST(waits_that_have_ended_do_not_hide_a_deadlock) {
     end_circle(&c);
 }
 
+TEST(a_report_of_very_many_tasks_is_cut_and_says_so) {
+    kept_log log = KEPT_LOG;
+    int finals = 0;
+    aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
+    for (int i = 0; i < 200; i++)
+        aw_task_drop(aw_spawn_on(rt, AW_CALL(stuck, .finals = &finals)));
+    CHECK_EQ(aw_block_on(rt, AW_CALL(stuck, .finals = &finals)), -EDEADLK);
+    CHECK_CONTAINS(log.text, "the main future");
+    CHECK_CONTAINS(log.text, "(and more)");
+    CHECK_GT(log_count(&log, "'stuck'"), 10);
+    aw_runtime_free(rt);
+    CHECK_EQ(finals, 201);
+}
+
+TEST(a_report_names_the_runtime_that_has_a_name) {
+    kept_log log = KEPT_LOG;
+    int finals = 0;
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    o.name = "the quiet one";
+    o.log = keep_log;
+    o.log_data = &log;
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(stuck, .finals = &finals)), -EDEADLK);
+    CHECK_CONTAINS(log.text, "'the quiet one'");
+    aw_runtime_free(rt);
+}
+
+/* ---- A clock that is held --------------------------------------------------------------------- */
+
+static void *look_at_the_clock(void *arg) {
+    struct outsider *o = arg;
+    uint64_t begin = aw_now(o->rt);
+    wait_until_asleep(o);
+    CHECK_EQ(aw_now(o->rt), begin); /* everything is idle, and yet it stands still */
+    aw_runtime_release(o->rt);
+    return NULL;
+}
+
+TEST(while_the_runtime_is_held_a_paused_clock_does_not_jump) {
+    kept_log log = KEPT_LOG;
+    struct outsider o = {.log = &log};
+    o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), true);
+    uint64_t begin = aw_now(o.rt);
+    aw_runtime_hold(o.rt);
+    pthread_t t = thread_start(look_at_the_clock, &o);
+    CHECK_EQ(aw_block_on(o.rt, aw_sleep_for(AW_SEC(1000))), 0);
+    thread_end(t);
+    CHECK_EQ(aw_now(o.rt) - begin, AW_SEC(1000));
+    aw_runtime_free(o.rt);
+    CHECK_EQ(log.length, 0);
+}
+
 /* ---- The dump --------------------------------------------------------------------------------- */
 
 TEST(describe_writes_every_task_and_says_how_long_it_is) {
@@ -405,6 +507,10 @@ TEST(describe_writes_every_task_and_says_how_long_it_is) {
     CHECK_EQ(aw_runtime_describe(rt, text, sizeof text), 0);
     CHECK_STR(text, "");
     make_circle(&c, rt);
+    CHECK_EQ(aw_runtime_task_count(rt), 2); /* also before anybody has looked at them */
+    CHECK_GT(aw_runtime_describe(rt, text, sizeof text), 0);
+    CHECK_CONTAINS(text, "'task A'");
+    CHECK_CONTAINS(text, "not started");
     run_a_while(rt);
     CHECK_EQ(aw_runtime_task_count(rt), 2);
     int n = aw_runtime_describe(rt, text, sizeof text);

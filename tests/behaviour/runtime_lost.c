@@ -2,7 +2,7 @@
  *
  * Lost wake-ups: a task that can never run again is reported at once, with its name, its place and its
  * await chain; and nothing is reported that can still run. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Reported --------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  *
  * The seam: time, entropy, run order and waiting are all replaced at once. The same seed then gives the
  * same run, step by step, and another seed another one. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- A simulated world ------------------------------------------------------------------------ */
 

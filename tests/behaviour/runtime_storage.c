@@ -2,7 +2,7 @@
  *
  * Making runtimes: in memory of the caller's, with an allocator that refuses everything, with options
  * that make no sense, a thousand one after the other. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- No memory at all ------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  *
  * Aborting a task: asynchronous, idempotent, on the runtime's own thread; an idle task is not polled
  * again; a task may still finish first, and its join says which it was. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* Wait for a task and give its handle back: the status. */
 AW_ASYNC(int, outcome, struct probe *task; aw_task_join_future join;) {

@@ -2,7 +2,7 @@
  *
  * The cooperative budget: 128 operations a poll, then the others have their turn; through every
  * combinator; and the way out of it. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Counting polls --------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  *
  * AW_FAIL and aw_fail: a task ends with an error, from however deep inside, and cleanup runs on the way
  * out. Its join reports the code; so does block_on for the main future. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 #include <limits.h>
 

@@ -2,7 +2,7 @@
  *
  * Joining a task on the thread that runs it: what the join says, whose the output is, and what is left
  * of a join that is cancelled or discarded. Joins from elsewhere are in task_join_foreign.c. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* cancel-at-every-await: aw_task_join */
 

@@ -2,7 +2,7 @@
  *
  * Joining a task from elsewhere: from a plain thread, from a task of another runtime, beside the thread
  * that runs it, by an executor of one's own, and when the runtime has ended. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Tasks to wait for ------------------------------------------------------------------------ */
 
@@ -169,6 +169,33 @@ TEST(a_join_after_the_runtime_has_ended_gives_the_output) {
     CHECK_EQ(a.status, 0);
     CHECK_STR(a.text, "number 9");
     CHECK_EQ(b.status, -ECANCELED);
+    CHECK_EQ(memory_in_use(&m), 0);
+}
+
+/* It is the runtime of the one that waits that ends: its join is gone before its frame is. */
+AW_ASYNC(int, waits_there, struct probe *task; aw_task_join_future join;) {
+    AW_BEGIN;
+    AW_AWAIT(self->join, aw_task_join(self->task));
+    AW_RETURN(self->join.out);
+    AW_END;
+}
+
+TEST(a_runtime_that_ends_takes_its_joins_of_others_tasks_back) {
+    memory m;
+    ledger l = LEDGER;
+    memory_init(&m);
+    aw_runtime *here = runtime_new(&m, NULL, NULL, false),
+               *there = runtime_new(&m, NULL, NULL, false);
+    struct probe *h = aw_spawn_on(here, probe_of(&l));
+    run_a_while(here);
+    aw_task_drop(aw_spawn_on(there, AW_CALL(waits_there, .task = h)));
+    run_a_while(there);
+    aw_runtime_free(there);
+    ledger_finish(&l);
+    run_a_while(here); /* nobody is told */
+    CHECK_EQ(JOIN_STATUS(here, h), 0);
+    CHECK_EQ(aw_task_take(h), 102);
+    aw_runtime_free(here);
     CHECK_EQ(memory_in_use(&m), 0);
 }
 

@@ -2,7 +2,7 @@
  *
  * Task-local values: set, read, replaced, taken away; released once, at the end at the latest; seen by
  * nobody else. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 static aw_local first, second;
 static int released[8];

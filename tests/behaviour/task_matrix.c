@@ -2,7 +2,7 @@
  *
  * Every way a task can live and end, crossed with every way its handle can go: nothing leaks, its
  * future is released once, and a join says what happened. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- The task --------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * When tasks are polled: not once too often, and nobody is starved. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Exactly ---------------------------------------------------------------------------------- */
 

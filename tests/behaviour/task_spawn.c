@@ -2,7 +2,7 @@
  *
  * Spawning: from inside, from plain threads, before block_on, into storage, during and after the end;
  * what a handle can tell; and spawns that fail, which release the future and join with the reason. */
-#include "task_support.h"
+#include "support/tasks.h"
 
 /* ---- Where from ------------------------------------------------------------------------------- */
 
@@ -88,6 +88,26 @@ TEST(a_spawn_from_a_plain_thread_wakes_a_sleeping_runtime) {
     }
     host_stop(&h);
     aw_runtime_free(h.rt);
+}
+
+AW_ASYNC(int, enters_another, aw_runtime *here; aw_runtime * other; aw_runtime * previous;
+         struct child * task; aw_task_join_future join;) {
+    AW_BEGIN;
+    self->previous = aw_enter(self->other);
+    CHECK_EQ(aw_runtime_current(), self->here); /* what runs comes before what was entered */
+    self->task = aw_spawn(AW_CALL(child, .n = 1));
+    aw_leave(self->previous);
+    AW_AWAIT(self->join, aw_task_join(self->task)); /* the other one does not run */
+    AW_RETURN(aw_task_take(self->task));
+    AW_END;
+}
+
+TEST(a_task_spawns_on_its_own_runtime_whatever_was_entered) {
+    aw_runtime *rt = runtime_new(NULL, NULL, NULL, false),
+               *other = runtime_new(NULL, NULL, NULL, false);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(enters_another, .here = rt, .other = other)), 2);
+    aw_runtime_free(rt);
+    aw_runtime_free(other);
 }
 
 static void *spawn_entered(void *arg) {
@@ -308,6 +328,17 @@ TEST(a_spawn_without_memory_releases_the_future_and_says_ENOMEM) {
     aw_runtime_free(rt);
     CHECK_EQ(finals, 2);
     CHECK_EQ(memory_in_use(&m), 0);
+}
+
+TEST(a_future_of_an_impossible_size_is_refused) {
+    static const aw_place place = {__FILE__, __LINE__, NULL};
+    int finals = 0;
+    aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
+    struct owner f = owner_of(&finals);
+    aw_future *h = aw_spawn_future(rt, &f.future, (size_t)UINT32_MAX + 1, &place, NULL);
+    check_failed((struct owner *)(void *)h, -ENOMEM);
+    CHECK_EQ(finals, 1);
+    aw_runtime_free(rt);
 }
 
 TEST(a_spawn_outside_a_runtime_releases_the_future_and_says_so) {

@@ -6,7 +6,7 @@
  *
  * Most wakers never change hands: a thread works with its own, so that nothing but the library's protocol
  * orders what the threads do. The few that do go through slots of one atomic exchange each. */
-#include "storm.h"
+#include "support/storm.h"
 
 enum { SLOTS = 4, OWN = 8 };
 
@@ -18,6 +18,7 @@ typedef struct arena {
     int count[MAX_THREADS];
     uint32_t finish, polls, finals, discards;
     int operations;
+    bool quiet; /* nobody wakes: nothing but the count is exchanged between the threads */
 } arena;
 
 /* ---- The victim ------------------------------------------------------------------------------- */
@@ -73,20 +74,18 @@ static void operate(arena *a, aw_waker *own, int *count, uint64_t *random) {
         }
         break;
     case 2:
-        if (last) {
-            aw_waker_wake(*last);
-            --*count;
-        }
-        break;
     case 3:
         if (last) {
-            aw_waker_drop(*last);
+            if (r % 8 == 2 && !a->quiet)
+                aw_waker_wake(*last);
+            else
+                aw_waker_drop(*last);
             --*count;
         }
         break;
     case 4:
     case 5:
-        if (last) aw_waker_wake_by_ref(last);
+        if (last && !a->quiet) aw_waker_wake_by_ref(last);
         break;
     default: { /* swap with a slot: give one away, take one, or both */
         void *mine = last && r & 256 ? last->data : NULL;
@@ -105,7 +104,7 @@ static void operate(arena *a, aw_waker *own, int *count, uint64_t *random) {
 static void let_go(arena *a, aw_waker *own, int *count, uint64_t *random) {
     while (*count) {
         aw_waker w = own[--*count];
-        if (chance(random, 2))
+        if (chance(random, 2) && !a->quiet)
             aw_waker_wake(w);
         else
             aw_waker_drop(w);
@@ -127,8 +126,10 @@ static void storm_body(void *arg, int index, uint64_t *random) {
 }
 
 /* The same on the runtime's thread, between polls of the victim. */
-AW_ASYNC(int, meddle, arena *arena; aw_waker own[OWN]; int count; uint64_t * random; int left;) {
+AW_ASYNC(int, meddle, arena *arena; struct victim * drop; aw_waker own[OWN]; int count;
+         uint64_t * random; int left;) {
     AW_BEGIN;
+    if (self->drop) aw_task_drop(self->drop);
     for (; self->left > 0; self->left--) {
         operate(self->arena, self->own, &self->count, self->random);
         if (chance(self->random, 4)) AW_YIELD;
@@ -177,10 +178,11 @@ static void run_arena(uint64_t *random, int threads, memory *m, int operations) 
     uint64_t fate = test_random(random);
     bool finish = fate & 1, drop_first = fate & 2, elsewhere = fate & 4, abort = fate & 8;
     uint64_t meddler = test_random(random);
+    a.quiet = fate & 16;
     storm_go(&s);
-    if (drop_first && !elsewhere) aw_task_drop(h);
     if (drop_first && elsewhere) on_a_thread(drop_victim, h);
     CHECK_EQ(aw_block_on(a.rt, AW_CALL(meddle, .arena = &a, .random = &meddler,
+                                       .drop = drop_first && !elsewhere ? h : NULL,
                                        .left = (int)(fate >> 8 & 127))),
              0);
     if (finish) STORE(a.finish, 1); /* whoever wakes it next ends it */
@@ -212,7 +214,7 @@ TEST_LIMIT(references_stay_balanced_while_the_task_ends_and_the_runtime_too, 60)
     uint64_t random = test_seed();
     memory m;
     memory_init(&m);
-    for (int round = 0; round < test_scale(3000); round++)
+    for (int round = 0; round < storm_rounds(3000); round++)
         run_arena(&random, 1 + round % 4, &m, 20 + round % 200);
     CHECK_EQ(m.given_bytes, m.taken_bytes);
 }
@@ -221,7 +223,7 @@ TEST_LIMIT(references_stay_balanced_with_eight_threads, 60) {
     uint64_t random = test_seed() + 1;
     memory m;
     memory_init(&m);
-    for (int round = 0; round < test_scale(500); round++)
+    for (int round = 0; round < storm_rounds(500); round++)
         run_arena(&random, 8, &m, 300);
 }
 
@@ -249,7 +251,7 @@ TEST_LIMIT(a_wake_that_meets_the_end_of_the_runtime_is_safe, 60) {
     uint64_t random = test_seed() + 2;
     memory m;
     memory_init(&m);
-    for (int round = 0; round < test_scale(5000); round++) {
+    for (int round = 0; round < storm_rounds(5000); round++) {
         storm s;
         ledger l = LEDGER;
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
@@ -277,7 +279,7 @@ TEST_LIMIT(a_handle_that_is_dropped_while_the_runtime_ends_is_given_back_once, 6
     uint64_t random = test_seed() + 3;
     memory m;
     memory_init(&m);
-    for (int round = 0; round < test_scale(5000); round++) {
+    for (int round = 0; round < storm_rounds(5000); round++) {
         storm s;
         ledger l = LEDGER;
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
@@ -292,8 +294,9 @@ TEST_LIMIT(a_handle_that_is_dropped_while_the_runtime_ends_is_given_back_once, 6
         }
         aw_runtime_free(rt);
         storm_end(&s);
-        CHECK_EQ(l.discards, finished);
-        CHECK_EQ(l.cancels, !finished);
+        /* Its wake may have waited for the thread that was first: then the end was quicker. */
+        CHECK_EQ(l.cancels + l.discards, 1);
+        if (!finished) CHECK_EQ(l.cancels, 1);
         CHECK_EQ(memory_in_use(&m), 0);
     }
 }

@@ -2,7 +2,7 @@
  *
  * Eight threads wake and spawn tasks of one runtime: every task ends once, every letter arrives, no
  * wake-up is lost. */
-#include "storm.h"
+#include "support/storm.h"
 
 enum { THREADS = 8, READERS = 32 };
 
@@ -48,7 +48,7 @@ AW_ASYNC(int, read_all, struct post_office *office; struct reader * tasks[READER
 
 TEST_LIMIT(every_wake_of_eight_threads_is_delivered, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < test_scale(100); round++) {
+    for (int round = 0; round < storm_rounds(100); round++) {
         static struct post_office office;
         memory m;
         storm s;
@@ -147,7 +147,7 @@ AW_ASYNC(int, wait_for_pieces, struct workshop *shop; uint32_t wanted; aw_notifi
 
 TEST_LIMIT(every_task_spawned_by_eight_threads_ends_once, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < test_scale(50); round++) {
+    for (int round = 0; round < storm_rounds(50); round++) {
         memory m;
         storm s;
         memory_init(&m);
@@ -189,7 +189,7 @@ static void trade(void *arg, int index, uint64_t *random) {
 
 TEST_LIMIT(wakes_and_aborts_are_served_whoever_runs_the_runtime, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < test_scale(50); round++) {
+    for (int round = 0; round < storm_rounds(50); round++) {
         static struct market market;
         memory m;
         storm s;

@@ -20,7 +20,7 @@ struct specimen {
     void (*after)(void); /* when the runtime is gone: is everything where it belongs? */
 };
 
-static const struct specimen *specimen;
+static struct specimen specimen;
 
 /* ---- Leaves ----------------------------------------------------------------------------------- */
 
@@ -42,7 +42,7 @@ static inline struct leaf chain_leaf(int pends, int parent) {
     s->borrows = chain.style & 8;
     s->wins = bits & 1;
     s->cancel_pends = (int)(bits >> 1 & 1);
-    if (s->cancel_pends) s->busy = true;
+    s->hurries = true;
     return leaf(s);
 }
 
@@ -80,16 +80,16 @@ AW_ASYNC_STATIC(inner, .discard = inner_discard) {
     self->holder = ledger_enter(0);
     AW_AWAIT(self->leaf, chain_leaf(1, self->holder));
     ledger_give_back(self->leaf.out);
-    AW_AWAIT(self->via, chain_via(specimen->make()));
-    if (specimen->take) specimen->take(self->via.to);
+    AW_AWAIT(self->via, chain_via(specimen.make()));
+    if (specimen.take) specimen.take(self->via.to);
     AW_AWAIT(self->leaf, chain_leaf(1, self->holder));
     AW_RETURN(self->leaf.out);
     AW_FINALLY;
     if (AW_STARTED) {
         AW_AWAIT(self->leaf, chain_leaf(1, self->holder));
         ledger_give_back(self->leaf.out);
-        if (specimen->clear) AW_AWAIT(self->via, chain_via(specimen->clear()));
-        if (specimen->clean) specimen->clean();
+        if (specimen.clear) AW_AWAIT(self->via, chain_via(specimen.clear()));
+        if (specimen.clean) specimen.clean();
         ledger_leave(self->holder);
     }
     ledger_give_back(self->argument);
@@ -294,7 +294,7 @@ static inline bool cut_once(enum shape shape, struct plan plan, bool discard) {
         CHECK(script_ended(&chain.scripts[i]));
         CHECK(chain.scripts[i].waker.type == NULL);
     }
-    if (specimen->after) specimen->after();
+    if (specimen.after) specimen.after();
     ledger_check_balanced();
     memory_check_empty(&chain.memory);
     CHECK_EQ(chain.problems, 0);
@@ -302,7 +302,7 @@ static inline bool cut_once(enum shape shape, struct plan plan, bool discard) {
 }
 
 /* Everywhere. */
-static inline void cut_everywhere(const struct specimen *s) {
+static inline void cut_everywhere(struct specimen s) {
     long runs = 0;
     specimen = s;
     for (int shape = 0; shape < SHAPES; shape++)

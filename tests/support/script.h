@@ -25,6 +25,7 @@ struct script {
     bool wins;        /* when the cancel is through it turns out to have finished */
     bool owns;        /* an argument: to be released also when it never starts */
     bool busy;        /* wakes itself whenever it is pending, so that it goes on */
+    bool hurries;     /* the same, but only while it is being cancelled */
     bool borrows;     /* keeps the waker as a copy of the pair, and says that it is armed */
     int error;        /* finish with this and own nothing */
     int parent;       /* in the ledger */
@@ -45,14 +46,15 @@ struct leaf {
 
 static int leaf_calls, leaf_ends;
 
-static inline void leaf_register(struct script *s, aw_cx *cx) {
+static inline aw_poll leaf_pending(struct script *s, aw_cx *cx, bool wake) {
     if (s->borrows) {
         if (!s->waker.type) aw_cx_arm(cx);
         s->waker = *cx->waker;
     } else {
         aw_waker_set(&s->waker, cx->waker);
     }
-    if (s->busy) aw_waker_wake_by_ref(&s->waker);
+    if (wake) aw_waker_wake_by_ref(&s->waker);
+    return AW_PENDING;
 }
 
 static inline aw_poll leaf_end(struct leaf *l, aw_cx *cx, aw_poll how) {
@@ -80,8 +82,7 @@ static inline aw_poll leaf_poll(aw_future *self, aw_cx *cx) {
     s->called_at = ++leaf_calls;
     if (s->polls++ == 0) s->holder = ledger_enter(s->parent);
     if (s->pends != NEVER && s->polls > s->pends) return leaf_end(l, cx, AW_READY);
-    leaf_register(s, cx);
-    return AW_PENDING;
+    return leaf_pending(s, cx, s->busy);
 }
 
 static inline aw_poll leaf_cancel(aw_future *self, aw_cx *cx) {
@@ -91,8 +92,7 @@ static inline aw_poll leaf_cancel(aw_future *self, aw_cx *cx) {
     s->cancels++;
     if (!aw_future_started(self)) return leaf_end(l, cx, AW_CANCELLED);
     if (s->cancels > s->cancel_pends) return leaf_end(l, cx, s->wins ? AW_READY : AW_CANCELLED);
-    leaf_register(s, cx);
-    return AW_PENDING;
+    return leaf_pending(s, cx, s->busy || s->hurries);
 }
 
 static inline void leaf_discard(aw_future *self) {

@@ -14,7 +14,7 @@ static aw_future *make_ready(void) {
     return &ready.future;
 }
 TEST(ready) {
-    cut_everywhere(&(struct specimen){.make = make_ready});
+    cut_everywhere((struct specimen){.make = make_ready});
 }
 
 /* It never ends by itself, so something beside it has to. */
@@ -30,7 +30,7 @@ static void take_never(aw_future *f) {
     ledger_give_back(never.f1.out);
 }
 TEST(never) {
-    cut_everywhere(&(struct specimen){make_never, take_never, NULL, NULL, NULL});
+    cut_everywhere((struct specimen){make_never, take_never, NULL, NULL, NULL});
 }
 
 /* cancel-at-every-await: aw_yield */
@@ -40,7 +40,7 @@ static aw_future *make_yield(void) {
     return &yield.future;
 }
 TEST(yield) {
-    cut_everywhere(&(struct specimen){.make = make_yield});
+    cut_everywhere((struct specimen){.make = make_yield});
 }
 
 /* Holds a waker while it is pending, and a token from its first poll on. */
@@ -83,7 +83,7 @@ static void take_fn(aw_future *f) {
     CHECK(fn.waker.type == NULL);
 }
 TEST(poll_fn) {
-    cut_everywhere(&(struct specimen){make_fn, take_fn, NULL, NULL, NULL});
+    cut_everywhere((struct specimen){make_fn, take_fn, NULL, NULL, NULL});
 }
 
 /* ---- Groups ----------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static void take_join(aw_future *f) {
     ledger_give_back(join.f1.out);
 }
 TEST(join) {
-    cut_everywhere(&(struct specimen){make_join, take_join, NULL, NULL, NULL});
+    cut_everywhere((struct specimen){make_join, take_join, NULL, NULL, NULL});
 }
 
 /* Some of the leaves end with an error. */
@@ -128,7 +128,7 @@ static void take_try_join(aw_future *f) {
     ledger_give_back(try_join.f2.out);
 }
 TEST(try_join) {
-    cut_everywhere(&(struct specimen){make_try_join, take_try_join, NULL, NULL, NULL});
+    cut_everywhere((struct specimen){make_try_join, take_try_join, NULL, NULL, NULL});
 }
 
 /* cancel-at-every-await: AW_SELECT */
@@ -157,7 +157,7 @@ static void take_select(aw_future *f) {
     CHECK_GT(n, 0);
 }
 TEST(select) {
-    cut_everywhere(&(struct specimen){make_select, take_select, NULL, NULL, NULL});
+    cut_everywhere((struct specimen){make_select, take_select, NULL, NULL, NULL});
 }
 
 /* By reference, each of the three. */
@@ -184,5 +184,5 @@ static void take_group(aw_future *f) {
             ledger_give_back(refs[i].out);
 }
 TEST(group) {
-    cut_everywhere(&(struct specimen){make_group, take_group, NULL, NULL, NULL});
+    cut_everywhere((struct specimen){make_group, take_group, NULL, NULL, NULL});
 }

@@ -7,7 +7,7 @@
 
 #include <sched.h>
 
-#include "behaviour/task_support.h"
+#include "support/tasks.h"
 
 #define LOAD(x)     __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
@@ -21,6 +21,11 @@ HELPER void jitter(uint64_t *random) {
     else if (r % 4 == 0)
         for (volatile int i = (int)(r >> 8 & 127); i > 0; i--)
             ;
+}
+
+/* A storm finds more the longer it lasts: less is cut where everything is slow. */
+HELPER int storm_rounds(int n) {
+    return test_under_valgrind() ? test_scale(n) : test_under_sanitizer() ? (n + 2) / 3 : n;
 }
 
 HELPER bool chance(uint64_t *random, unsigned one_in) {

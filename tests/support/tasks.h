@@ -3,8 +3,8 @@
  * What the tests of tasks and runtimes share: an allocator that counts, a log that is kept, threads and
  * events, a runtime whose sleep can be seen, and a future that does as it is told and keeps a ledger of
  * what was done to it. */
-#ifndef AWAKE_TEST_TASK_SUPPORT_H
-#define AWAKE_TEST_TASK_SUPPORT_H
+#ifndef AWAKE_TEST_TASKS_H
+#define AWAKE_TEST_TASKS_H
 
 #include <awake.h>
 
