@@ -47,6 +47,7 @@ AW_API extern const aw_future_type aw_timeout_type;
 #define AW_TIMEOUT_AT_OF(T, deadline, ...) AW__TIMEOUT_OF(T, aw_sleep_until(deadline), __VA_ARGS__)
 #define AW__TIMEOUT_OF(T, sleep, ...)                                                              \
     ((T){.future = AW_FUTURE_INIT(&aw_timeout_type),                                               \
+         .out = 0, /* all members: gcc clears an incomplete struct with a slow instruction */      \
          .inner_at = offsetof(T, inner),                                                           \
          .timer = sleep,                                                                           \
          .inner = __VA_ARGS__})

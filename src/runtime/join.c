@@ -64,6 +64,12 @@ static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx
     return AW_READY;
 }
 
+static AW__COLD void two_joins(const aw__task *t) {
+    char name[256];
+    aw__name_task(name, sizeof name, t);
+    aw__misuse("two joins wait for %s at once", name);
+}
+
 static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     aw_task_join_future *j = (aw_task_join_future *)self;
     j->out = aw__handle_error(j->task);
@@ -82,6 +88,7 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     }
     j->outside = outside;
     if (!outside) {
+        if (AW__UNLIKELY(t->joiner && t->joiner != j)) two_joins(t);
         j->waker = *cx->waker;
         j->linked = true;
         t->joiner = j;

@@ -4,8 +4,12 @@
 #include "core/alloc.h"
 #include "runtime/runtime.h"
 
+/* Sizes are rounded up to what malloc would give anyway: 8 more than a multiple of 16. */
 static size_t steps_of(size_t size) {
-    return (size + AW__ROOM_STEP - 1) / AW__ROOM_STEP;
+    return (size + 7) / AW__ROOM_STEP;
+}
+static size_t bytes_of(size_t steps) {
+    return steps * AW__ROOM_STEP + 8;
 }
 
 static bool keeps(const aw_runtime *rt, size_t steps) {
@@ -23,7 +27,7 @@ void *aw__room_take(aw_runtime *rt, size_t size) {
             return room;
         }
     }
-    return aw__alloc(rt->allocator, steps * AW__ROOM_STEP);
+    return aw__alloc(rt->allocator, bytes_of(steps));
 }
 
 void aw__room_give(aw_runtime *rt, void *memory, size_t size) {
@@ -35,14 +39,14 @@ void aw__room_give(aw_runtime *rt, void *memory, size_t size) {
         rt->rooms.count[steps]++;
         return;
     }
-    aw__release(rt->allocator, memory, steps * AW__ROOM_STEP);
+    aw__release(rt->allocator, memory, bytes_of(steps));
 }
 
 void aw__rooms_release(aw_runtime *rt) {
     for (size_t steps = 0; steps < AW__ROOM_SIZES; steps++) {
         for (struct aw__room *room = rt->rooms.free[steps], *next; room; room = next) {
             next = room->next;
-            aw__release(rt->allocator, room, steps * AW__ROOM_STEP);
+            aw__release(rt->allocator, room, bytes_of(steps));
         }
         rt->rooms.free[steps] = NULL;
         rt->rooms.count[steps] = 0;

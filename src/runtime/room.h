@@ -22,7 +22,7 @@
 #endif
 
 enum {
-    AW__ROOM_STEP = 16,   /* sizes are rounded up to this */
+    AW__ROOM_STEP = 16,
     AW__ROOM_SIZES = 32,  /* larger ones are not kept */
     AW__ROOM_LIMIT = 1024 /* of each size */
 };

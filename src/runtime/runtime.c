@@ -176,12 +176,16 @@ void aw_runtime_hold(aw_runtime *rt) {
     aw__fetch_add(&rt->holds, 1u);
 }
 
-void aw_runtime_release(aw_runtime *rt) {
+void aw__rt_unhold(aw_runtime *rt, uint32_t *count) {
     /* Whoever sleeps because of it has to look again, and may end the runtime then: a reference keeps
      * it until we are done. */
     aw__task_request(&rt->main_task, 0, +1);
-    aw__fetch_sub(&rt->holds, 1u);
+    aw__fetch_sub(count, 1u);
     aw__task_request(&rt->main_task, AW__KICK, -1);
+}
+
+void aw_runtime_release(aw_runtime *rt) {
+    aw__rt_unhold(rt, &rt->holds);
 }
 
 /* Also those that other threads spawned and that nobody has looked at yet. */

@@ -51,6 +51,7 @@ struct aw_runtime {
     uint32_t owned;        /* atomic: a thread is the owner */
     uint32_t closing;      /* atomic: no new tasks */
     uint32_t holds;        /* atomic: aw_runtime_hold */
+    uint32_t besides;      /* atomic: threads in block_on that are not the owner */
     uint32_t paused;       /* atomic: the clock stands at `paused_now` */
     uint64_t paused_now;   /* atomic */
     uint64_t clock_lead;   /* atomic: how far (modulo 2^64) our clock is ahead of the seam's */
@@ -108,6 +109,9 @@ void aw__rt_disown(aw_runtime *rt);
 int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)); /* 0, or -EDEADLK */
 void aw__rt_drain(aw_runtime *rt);                                  /* serve the inbox */
 void aw__rt_free_memory(aw_runtime *rt);
+
+/* Any thread: one less of what keeps it from being a deadlock. */
+void aw__rt_unhold(aw_runtime *rt, uint32_t *count);
 
 /* join.c: wake the joins of other threads whose task has ended. */
 void aw__rt_wake_joins(aw_runtime *rt);

@@ -130,7 +130,7 @@ static int idle(aw_runtime *rt) {
         return 0;
     }
     if (aw__load_relaxed(&rt->paused)) next = AW_FOREVER; /* it stands still */
-    if (!timer && !held && aw__is_deadlock(rt)) return -EDEADLK;
+    if (!timer && !held && !aw__load_acquire(&rt->besides) && aw__is_deadlock(rt)) return -EDEADLK;
     if (!aw__inbox_park(rt)) return 0;
     if (next != AW_FOREVER) next -= aw__load_relaxed(&rt->clock_lead);
     aw__rt_park(rt, next);
@@ -232,7 +232,8 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
         aw__cancel_unstarted(f);
         return -ENOMEM;
     }
-    aw_runtime_hold(rt);
+    /* It may end a deadlock. It does not hold a paused clock: like any thread outside it is not seen. */
+    aw__fetch_add(&rt->besides, 1u);
     aw__lock(&rt->lock);
     w.next = rt->waiting;
     rt->waiting = &w;
@@ -259,7 +260,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
         at = &(*at)->next;
     *at = w.next;
     aw__unlock(&rt->lock);
-    aw_runtime_release(rt);
+    aw__rt_unhold(rt, &rt->besides);
     int error = r == AW_CANCELLED ? meter.fail : 0;
     if (owner) {
         error = run_main(rt, f, &meter);

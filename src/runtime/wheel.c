@@ -195,7 +195,7 @@ uint64_t aw__wheel_next(aw__wheel *w, bool exact) {
             if (s->next->when < next) next = s->next->when;
     }
     /* By then a slot of a higher level may have to be spread, though nothing in it is due yet. */
-    if (next < w->soonest) aw__store_relaxed(&w->soonest, next);
+    aw__store_relaxed(&w->soonest, next);
     w->asleep = next;
     aw__unlock(&w->lock);
     return next;

@@ -6,8 +6,8 @@
  * each other. */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 
+#include "support/baton.h"
 #include "support/beacon.h"
 
 typedef AW_ONESHOT(int) channel;
@@ -17,9 +17,9 @@ enum { CHANNELS = 40 };
 static struct race {
     channel channels[CHANNELS];
     aw_notify notify;
-    int count;         /* how many channels are sent to */
-    unsigned go, done; /* atomic: the round to run, and the one that is through */
-    bool stop;         /* atomic */
+    int count;             /* how many channels are sent to */
+    struct baton go, done; /* the round to run, and the one that is through */
+    bool stop;
     unsigned delay;
 } race;
 
@@ -28,24 +28,16 @@ static void spin(unsigned n) {
         ;
 }
 
-/* Busy at first, because that is when the races are; then the other thread may need this processor. */
-static void wait_for(unsigned *word, unsigned value) {
-    for (int n = 0; __atomic_load_n(word, __ATOMIC_ACQUIRE) != value; n++) {
-        if (__atomic_load_n(&race.stop, __ATOMIC_ACQUIRE)) return;
-        if (n > 2000) sched_yield();
-    }
-}
-
 static void *sender(void *unused) {
     (void)unused;
     for (unsigned round = 1;; round++) {
-        wait_for(&race.go, round);
-        if (__atomic_load_n(&race.stop, __ATOMIC_ACQUIRE)) return NULL;
+        baton_wait(&race.go, round);
+        if (race.stop) return NULL;
         spin(race.delay % 64);
         for (int i = 0; i < race.count; i++)
             CHECK_EQ(aw_oneshot_send(&race.channels[i], 1 + i), 0);
         aw_notify_one(&race.notify);
-        __atomic_store_n(&race.done, round, __ATOMIC_RELEASE);
+        baton_set(&race.done, round);
     }
 }
 
@@ -61,13 +53,13 @@ static aw_cx fresh_cx(aw_waker *waker) {
  * once the other thread is through. */
 static aw_poll cancel_while_sending(aw_future *f, aw_cx *cx, unsigned round) {
     race.delay = round * 7;
-    __atomic_store_n(&race.go, round, __ATOMIC_RELEASE);
+    baton_set(&race.go, round);
     spin(round * 13 % 1024);
     aw_poll r;
     while ((r = aw_future_cancel(f, cx)) == AW_PENDING)
         ;
     int refs = __atomic_load_n(&beacon.refs, __ATOMIC_ACQUIRE);
-    wait_for(&race.done, round);
+    baton_wait(&race.done, round);
     CHECK_LE(refs, 1); /* a wake that is under way */
     CHECK_EQ(beacon.refs, 0);
     return r;
@@ -76,6 +68,8 @@ static aw_poll cancel_while_sending(aw_future *f, aw_cx *cx, unsigned round) {
 static void run_rounds(int count, void (*one)(unsigned round)) {
     pthread_t thread;
     race.count = count;
+    baton_init(&race.go);
+    baton_init(&race.done);
     CHECK_EQ(pthread_create(&thread, NULL, sender, NULL), 0);
     unsigned rounds = (unsigned)test_scale(10000);
     for (unsigned round = 1; round <= rounds; round++) {
@@ -84,8 +78,11 @@ static void run_rounds(int count, void (*one)(unsigned round)) {
         race.notify = (aw_notify)AW_NOTIFY_INIT;
         one(round);
     }
-    __atomic_store_n(&race.stop, true, __ATOMIC_RELEASE);
+    race.stop = true;
+    baton_set(&race.go, rounds + 1);
     pthread_join(thread, NULL);
+    baton_free(&race.go);
+    baton_free(&race.done);
 }
 
 /* The value is either with who received it, or still in the channel. */
@@ -237,12 +234,12 @@ static void clear_of_many(unsigned round) {
     CHECK_EQ(aw_future_cancel(&next.future, &cx), AW_CANCELLED);
 
     race.delay = round * 7;
-    __atomic_store_n(&race.go, round, __ATOMIC_RELEASE);
+    baton_set(&race.go, round);
     spin(round * 13 % 1024);
     aw_set_clear_future clear = aw_set_clear(&set);
     CHECK_EQ(aw_future_poll(&clear.future, &cx), AW_READY);
     aw_set_free(&set); /* while a thread may still be waking through one of its wakers */
-    wait_for(&race.done, round);
+    baton_wait(&race.done, round);
     CHECK_EQ(left_in_channels(), CHANNELS);
     CHECK_EQ(beacon.refs, 0);
 }

@@ -55,6 +55,71 @@ TEST(block_on_inside_a_future_beside_is_refused_too) {
     aw_runtime_free(h.rt);
 }
 
+TEST(a_paused_clock_jumps_also_for_a_thread_beside) {
+    host h = {.stop = AW_NOTIFY_INIT};
+    h.rt = runtime_new(NULL, NULL, sleeper_init(&h.sleeper), true);
+    h.thread = thread_start(host_body, &h);
+    event_wait(&h.sleeper.asleep);
+    uint64_t begin = aw_now(h.rt);
+    CHECK_EQ(aw_block_on(h.rt, aw_sleep_for(AW_SEC(1000))), 0);
+    CHECK_EQ(aw_now(h.rt) - begin, AW_SEC(1000));
+    host_stop(&h);
+    aw_runtime_free(h.rt);
+}
+
+/* What the one waits for, only the other can end: that is no deadlock. */
+struct rescue {
+    sleeper sleeper;
+    aw_runtime *rt;
+    struct probe *task;
+    aw_notify now;
+    event there;
+};
+
+AW_ASYNC(int, comes_to_the_rescue, struct rescue *rescue; aw_notified wait;) {
+    AW_BEGIN;
+    event_post(&self->rescue->there);
+    AW_AWAIT(self->wait, aw_notify_wait(&self->rescue->now));
+    aw_task_abort(self->rescue->task);
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void *rescue(void *arg) {
+    struct rescue *r = arg;
+    event_wait(&r->sleeper.asleep); /* the other one owns it, and is held */
+    CHECK_EQ(aw_block_on(r->rt, AW_CALL(comes_to_the_rescue, .rescue = r)), 0);
+    return NULL;
+}
+
+static void *let_go_and_wait(void *arg) {
+    struct rescue *r = arg;
+    event_wait(&r->there);
+    aw_runtime_release(r->rt);
+    event_wait(&r->sleeper.asleep); /* it has looked again, and sleeps on */
+    aw_notify_one(&r->now);
+    return NULL;
+}
+
+TEST(while_a_second_thread_is_in_block_on_nothing_is_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    ledger l = LEDGER;
+    struct rescue r = {.now = AW_NOTIFY_INIT};
+    l.careless = true; /* nothing will ever wake it */
+    event_init(&r.there);
+    r.rt = runtime_new(NULL, &log, sleeper_init(&r.sleeper), false);
+    r.task = aw_spawn_on(r.rt, probe_of(&l));
+    aw_runtime_hold(r.rt);
+    pthread_t t = thread_start(rescue, &r), u = thread_start(let_go_and_wait, &r);
+    CHECK_EQ(JOIN_STATUS(r.rt, r.task), -ECANCELED);
+    thread_end(t);
+    thread_end(u);
+    aw_task_drop(r.task);
+    aw_runtime_free(r.rt);
+    CHECK_EQ(log_count(&log, "lost wake-up"), 1);
+    CHECK_EQ(log_count(&log, "deadlock: nothing can run"), 0);
+}
+
 struct second {
     aw_runtime *rt;
     ledger *ledger;

@@ -241,12 +241,12 @@ static aw_poll hand_over(void *arg, aw_cx *cx, int *out) {
 }
 
 TEST(a_task_whose_waker_is_with_a_thread_is_not_reported) {
-    struct carrier c = {.lock = PTHREAD_MUTEX_INITIALIZER, .wakes = test_scale(20000)};
+    struct carrier c = {.lock = PTHREAD_MUTEX_INITIALIZER, .wakes = test_scale(5000)};
     event_init(&c.there);
     aw_runtime *rt = silent(false);
     pthread_t t = thread_start(carry, &c);
     CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(hand_over, &c)), 0);
-    c.wakes = test_scale(20000);
+    c.wakes = test_scale(5000);
     aw_poll_fn *task = aw_spawn_on(rt, aw_poll_fn_of(hand_over, &c));
     CHECK_EQ(JOIN_STATUS(rt, task), 0);
     aw_task_drop(task);

@@ -3,8 +3,8 @@
  * The growing set: the memory it takes, and wakers of its children that outlive it. */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 
+#include "support/baton.h"
 #include "support/memory.h"
 #include "support/subject.h"
 
@@ -136,8 +136,8 @@ TEST(a_waker_keeps_the_memory_of_its_block_and_nothing_else) {
 enum { HANDED = 24 };
 static struct {
     aw_waker wakers[HANDED];
-    unsigned round, done; /* atomic */
-    bool stop;            /* atomic */
+    struct baton round, done;
+    bool stop;
     int polls[HANDED];
 } hand;
 
@@ -166,26 +166,40 @@ static void no_reports(void *data, aw_log_level level, const char *message) {
 static void *wake_all(void *unused) {
     (void)unused;
     for (unsigned round = 1;; round++) {
-        while (__atomic_load_n(&hand.round, __ATOMIC_ACQUIRE) != round) {
-            if (__atomic_load_n(&hand.stop, __ATOMIC_ACQUIRE)) return NULL;
-            sched_yield();
-        }
+        baton_wait(&hand.round, round);
+        if (hand.stop) return NULL;
         for (int i = 0; i < HANDED; i++) {
             aw_waker_wake_by_ref(&hand.wakers[i]);
             aw_waker_wake(hand.wakers[i]);
         }
-        __atomic_store_n(&hand.done, round, __ATOMIC_RELEASE);
+        baton_set(&hand.done, round);
     }
 }
 
-TEST(threads_may_wake_children_while_the_set_yields_is_cleared_and_freed) {
-    use_memory();
+static pthread_t thread;
+#define ROUNDS (unsigned)test_scale(3000)
+
+static void begin_waking(void) {
     aw_set_log(no_reports, NULL);
-    pthread_t thread;
+    baton_init(&hand.round);
+    baton_init(&hand.done);
+    use_memory();
     CHECK_EQ(pthread_create(&thread, NULL, wake_all, NULL), 0);
-    for (unsigned round = 1; round <= (unsigned)test_scale(3000); round++) {
-        struct beacon beacon = {0, 0, false};
-        aw_waker waker = beacon_waker(&beacon);
+}
+static void end_waking(void) {
+    hand.stop = true;
+    baton_set(&hand.round, ROUNDS + 1);
+    pthread_join(thread, NULL);
+    memory_check_empty(&memory);
+    aw_set_allocator(NULL);
+    baton_free(&hand.round);
+    baton_free(&hand.done);
+}
+
+TEST(threads_may_wake_children_while_the_set_yields_is_cleared_and_freed) {
+    begin_waking();
+    for (unsigned round = 1; round <= ROUNDS; round++) {
+        aw_waker waker = aw_parker_waker(hand.done.parker); /* which is where we wait, too */
         aw_cx cx = aw_cx_from_waker(&waker);
         memset(hand.polls, 0, sizeof hand.polls);
         aw_set_init(&set, sizeof(struct handing));
@@ -195,11 +209,11 @@ TEST(threads_may_wake_children_while_the_set_yields_is_cleared_and_freed) {
         }
         aw_set_next_future next = aw_set_next(&set);
         CHECK_EQ(aw_future_poll(&next.future, &cx), AW_PENDING);
-        __atomic_store_n(&hand.round, round, __ATOMIC_RELEASE);
+        baton_set(&hand.round, round);
         /* Take a few of them, then give up with the thread still at work. */
         for (unsigned take = round % 5; take; take--) {
             while (aw_future_poll(&next.future, &cx) == AW_PENDING)
-                ;
+                aw_parker_park(hand.done.parker);
             next = aw_set_next(&set);
             if (aw_future_poll(&next.future, &cx) == AW_READY) next = aw_set_next(&set);
         }
@@ -207,23 +221,16 @@ TEST(threads_may_wake_children_while_the_set_yields_is_cleared_and_freed) {
         aw_set_clear_future c = aw_set_clear(&set);
         CHECK_EQ(aw_future_poll(&c.future, &cx), AW_READY);
         aw_set_free(&set);
-        while (__atomic_load_n(&hand.done, __ATOMIC_ACQUIRE) != round)
-            sched_yield();
-        beacon_retire(&beacon);
+        baton_wait(&hand.done, round);
     }
-    __atomic_store_n(&hand.stop, true, __ATOMIC_RELEASE);
-    pthread_join(thread, NULL);
-    memory_check_empty(&memory);
+    end_waking();
 }
 
 static struct handing jobs[64];
 
 TEST(threads_may_wake_children_of_a_join_all_that_is_gone) {
-    use_memory();
-    aw_set_log(no_reports, NULL);
-    pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, wake_all, NULL), 0);
-    for (unsigned round = 1; round <= (unsigned)test_scale(3000); round++) {
+    begin_waking();
+    for (unsigned round = 1; round <= ROUNDS; round++) {
         struct beacon beacon = {0, 0, false};
         aw_waker waker = beacon_waker(&beacon);
         aw_cx cx = aw_cx_from_waker(&waker);
@@ -234,14 +241,11 @@ TEST(threads_may_wake_children_of_a_join_all_that_is_gone) {
         }
         aw_all a = aw_join_all(jobs, 64);
         CHECK_EQ(aw_future_poll(&a.future, &cx), AW_PENDING);
-        __atomic_store_n(&hand.round, round, __ATOMIC_RELEASE);
+        baton_set(&hand.round, round);
         if (round % 2) CHECK_EQ(aw_future_poll(&a.future, &cx), AW_PENDING);
         CHECK_EQ(aw_future_cancel(&a.future, &cx), AW_CANCELLED);
-        while (__atomic_load_n(&hand.done, __ATOMIC_ACQUIRE) != round)
-            sched_yield();
+        baton_wait(&hand.done, round);
         beacon_retire(&beacon);
     }
-    __atomic_store_n(&hand.stop, true, __ATOMIC_RELEASE);
-    pthread_join(thread, NULL);
-    memory_check_empty(&memory);
+    end_waking();
 }

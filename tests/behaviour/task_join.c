@@ -336,6 +336,19 @@ TEST(only_the_latest_waker_of_a_join_is_woken) {
     aw_runtime_free(rt);
 }
 
+static void join_twice_at_once(void) {
+    ledger l = LEDGER;
+    aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
+    struct probe *h = aw_spawn_on(rt, probe_of(&l));
+    struct by_hand a = {.join = aw_task_join(h)}, b = {.join = aw_task_join(h)};
+    CHECK_EQ(STEP(rt, &a, POLL), AW_PENDING);
+    CHECK_EQ(STEP(rt, &b, POLL), AW_PENDING); /* the first one would never be woken */
+}
+
+TEST(two_joins_of_a_task_at_once_are_caught) {
+    DIES(join_twice_at_once(), "two joins wait for task 1 'probe'");
+}
+
 /* ---- Moved joins ------------------------------------------------------------------------------ */
 
 AW_ASYNC(int, poll_once_and_pass_on, struct probe *task; aw_box * box; aw_box mine;) {

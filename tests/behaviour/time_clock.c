@@ -376,6 +376,41 @@ TEST(runtimes_have_clocks_of_their_own) {
     aw_runtime_free(d);
 }
 
+/* A driver that waits as long as it was told, and counts how often that was. */
+struct patient_driver {
+    uint64_t now;
+    int parks;
+};
+static uint64_t patient_now(void *data) {
+    return ((struct patient_driver *)data)->now;
+}
+static void patient_park(void *data, uint64_t deadline) {
+    struct patient_driver *d = data;
+    d->parks++;
+    CHECK(deadline > d->now); /* there is something to wait for */
+    d->now = deadline;
+}
+
+TEST(an_idle_runtime_wakes_a_few_times_for_a_far_timer_and_never_spins) {
+    const uint64_t naps[] = {1, AW_USEC(100), AW_SEC(1), AW_SEC(24 * 3600), AW_SEC(1000000000)};
+    for (size_t i = 0; i < sizeof naps / sizeof *naps; i++) {
+        struct patient_driver d = {.now = 12345};
+        aw_seam seam = {sizeof seam, &d, patient_now, NULL, NULL, patient_park, hand_unpark};
+        aw_runtime_options options = AW_RUNTIME_OPTIONS;
+        aw_runtime *rt;
+        options.seam = &seam;
+        CHECK_EQ(aw_runtime_new(&rt, &options), 0);
+        for (int again = 0; again < 3; again++) {
+            uint64_t due = d.now + naps[i];
+            d.parks = 0;
+            CHECK_EQ(aw_block_on(rt, aw_sleep_for(naps[i])), 0);
+            CHECK_EQ(d.now, due);
+            CHECK_LE(d.parks, 9); /* at most one a level of the wheel */
+        }
+        aw_runtime_free(rt);
+    }
+}
+
 TEST(now_is_that_of_the_entered_runtime_and_without_any_the_monotonic_clock) {
     aw_runtime *a = paused_runtime(), *b = paused_runtime();
     CHECK_EQ(aw_clock_advance(a, AW_SEC(100)), 0);

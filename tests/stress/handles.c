@@ -193,3 +193,73 @@ TEST_LIMIT(a_join_that_meets_the_end_of_its_task_and_of_the_runtime_is_told, 60)
         CHECK_EQ(memory_in_use(&m), 0);
     }
 }
+
+/* ---- Within a few nanoseconds ----------------------------------------------------------------- */
+
+/* Two threads that never sleep: one ends a task, the other links a join to it, hundreds of thousands of
+ * times at the same moment, so that even what only a processor's store buffer delays shows. */
+typedef struct table {
+    struct blink *dealt; /* atomic: the next task to join */
+    uint32_t taken;      /* atomic: how many were */
+    uint32_t rounds;
+    uint64_t random;
+} table;
+
+AW_ASYNC(int, blink, uint32_t spin;) {
+    AW_BEGIN;
+    AW_YIELD;
+    for (volatile uint32_t i = self->spin; i > 0; i--)
+        ;
+    AW_RETURN(1);
+    AW_END;
+}
+
+AW_ASYNC(int, deal, table *table; uint32_t i;) {
+    AW_BEGIN;
+    for (self->i = 0; self->i < self->table->rounds; self->i++) {
+        STORE(self->table->dealt,
+              aw_spawn(AW_CALL(blink, .spin = (uint32_t)(test_random(&self->table->random) % 64))));
+        while (LOAD(self->table->taken) == self->i)
+            AW_YIELD;
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void take(void *arg, int index, uint64_t *random) {
+    table *t = arg;
+    (void)index;
+    for (uint32_t i = 0; i < t->rounds; i++) {
+        struct blink *h;
+        for (unsigned n = 1; !(h = __atomic_exchange_n(&t->dealt, NULL, __ATOMIC_ACQ_REL)); n++)
+            if (n % 1024 == 0) sched_yield();
+        for (volatile int k = (int)(test_random(random) % 128); k > 0; k--)
+            ;
+        aw_flag flag = {0};
+        aw_waker w = aw_flag_waker(&flag);
+        aw_cx cx = aw_cx_from_waker(&w);
+        aw_task_join_future join = aw_task_join(h);
+        uint64_t patience = 0;
+        while (aw_future_poll(&join.future, &cx) == AW_PENDING)
+            while (!aw_flag_take(&flag))
+                if (++patience % 1024 == 0) {
+                    sched_yield();
+                    if (patience >> 25) FAIL("a wake-up was lost in round %u", i);
+                }
+        CHECK_EQ(join.out, 0);
+        aw_task_drop(h);
+        STORE(t->taken, i + 1);
+    }
+}
+
+TEST_LIMIT(a_join_that_is_linked_in_the_moment_in_which_its_task_ends_is_woken, 60) {
+    uint64_t random = test_seed() + 2;
+    storm s;
+    table t = {.rounds = test_under_sanitizer() ? 5000 : 300000, .random = test_random(&random)};
+    aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
+    storm_make(&s, 1, &random, take, &t);
+    storm_go(&s);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(deal, .table = &t)), 0);
+    storm_end(&s);
+    aw_runtime_free(rt);
+}
