@@ -3,10 +3,11 @@
 #   make                     the library, static and shared           in build/gcc
 #   make test                every test, compiled with gcc
 #   make demo                a tour, as a program
+#   make examples            the programs of examples/, to be run by hand
 #   make bench               the measurements
 #   make sanitize            the tests under ASan+UBSan (gcc) and under TSan (clang)
 #   make sanitize-all        both, with both compilers
-#   make valgrind            the unit tests under memcheck
+#   make valgrind            the unit and behaviour tests under memcheck
 #   make warnings            everything, by gcc and clang, warnings are errors
 #   make check-format        is all code formatted?         make format: formats it
 #   make install PREFIX=/usr/local [DESTDIR=...]
@@ -39,7 +40,7 @@ compile = cmake --build $(1) --parallel $(shell nproc) --target $(2)
 
 WERROR_OPTION = $(if $(WERROR),-DAWAKE_WERROR=$(WERROR))
 
-.PHONY: all test demo bench sanitize sanitize-all valgrind warnings check-format format install clean \
+.PHONY: all test demo examples bench sanitize sanitize-all valgrind warnings check-format format install clean \
 	sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-thread \
 	configured
 
@@ -62,16 +63,15 @@ demo: configured
 	@$(BUILD)/$(CC)/examples/demo
 	@printf '\nRead it next to its output: examples/demo.c\n'
 
-bench: configured
+examples: configured
+	@$(call compile,$(BUILD)/$(CC),examples)
+	@echo "built in $(BUILD)/$(CC)/examples"
+
+bench:
+	@scripts/setup bench
+	@$(call configure,$(BUILD)/$(CC),$(CC),$(WERROR_OPTION))
 	@$(call compile,$(BUILD)/$(CC),bench)
-	@if [ -f bench/run.py ]; then \
-		python3 bench/run.py --build-dir $(BUILD)/$(CC) $(ARGS); \
-	else \
-		for source in bench/*.c; do \
-			[ -f "$$source" ] || continue; \
-			name=$$(basename $$source .c); echo "== $$name"; $(BUILD)/$(CC)/bench/$$name || exit 1; \
-		done; \
-	fi
+	@python3 bench/run.py --build-dir $(BUILD)/$(CC) $(ARGS)
 
 # The second half runs also when the first has failures: both are wanted in one report.
 sanitize:
@@ -94,7 +94,7 @@ valgrind:
 	@scripts/setup valgrind
 	@$(call configure,$(BUILD)/gcc,gcc,)
 	@$(call compile,$(BUILD)/gcc,tests)
-	@$(RUN) --build-dir $(BUILD)/gcc --valgrind --only unit $(ARGS)
+	@$(RUN) --build-dir $(BUILD)/gcc --valgrind --only unit,behaviour $(ARGS)
 
 warnings:
 	@scripts/setup test

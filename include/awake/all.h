@@ -8,7 +8,8 @@
  * The array stays where it is; the output of each is in its element, in order. Above 30 elements each
  * child gets a waker of its own, and only those that were woken are polled; that takes one allocation
  * at the first poll (without memory for it all of them are polled each time). A pending child must
- * therefore keep the waker that it was given: one that relies on being polled anyway is not.
+ * therefore keep the waker that it was given: one that relies on being polled anyway is never
+ * polled again, and is reported.
  *
  *   join_all      `out` is 0 when all have finished
  *   try_join_all  `out` is the first negative output: the others are cancelled and discarded

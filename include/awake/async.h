@@ -16,7 +16,8 @@
  * The frame is `struct hello`: the arguments, what must live across awaits, and the awaited
  * children, all members of `self`. A C local does not survive an await: one that is initialised
  * and in scope at an await is a compile error (give it a block of its own), and so are most uses of
- * one across an await. A large buffer does not belong in a frame: making a call zeroes all of it.
+ * one across an await (gcc's message begins with "no local and no switch around an await"; the place is
+ * in the notes below it). A large buffer does not belong in a frame: making a call zeroes all of it.
  *
  * In a body `self` is the frame and `cx` the context of this poll. Its parts:
  *     AW_BEGIN;                    first statement

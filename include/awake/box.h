@@ -10,7 +10,8 @@
  *         if (self->a.out < 0) AW_RETURN(self->a.out);         no memory
  *         AW_RETURN(aw_box_take(struct fib, &self->a) + ...);
  *
- * A box owns memory from the start: it must be polled to its end, cancelled, or dropped. `out` is 0,
+ * A box owns memory from the start: it must be polled to its end, cancelled, or given to
+ * aw_box_free. `out` is 0,
  * or -ENOMEM (then the unstarted future was cancelled). After it is ready the inner future stays
  * readable until aw_box_take or aw_box_free; when cancelled the memory is given back. */
 #ifndef AWAKE_BOX_H

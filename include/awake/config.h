@@ -17,7 +17,6 @@
 #endif
 
 #define AW_API               __attribute__((visibility("default")))
-#define AW_MUST_USE          __attribute__((warn_unused_result))
 #define AW_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
 #ifdef __cplusplus

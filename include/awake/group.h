@@ -161,7 +161,11 @@ AW_API int aw__select_winner(aw_future *select);
                    (aw_future *[]){AW__CAT(AW__REFS, n)(__VA_ARGS__)})
 #define aw_join_refs(...)     AW__REFS_OF(aw_join_type, 0, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
 #define aw_try_join_refs(...) AW__REFS_OF(aw_try_join_type, 0, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
-#define aw_select_refs(...)   AW__REFS_OF(aw_select_type, 0, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
+#define aw_join_biased_refs(...)                                                                   \
+    AW__REFS_OF(aw_join_type, AW__GROUP_BIASED, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
+#define aw_try_join_biased_refs(...)                                                               \
+    AW__REFS_OF(aw_try_join_type, AW__GROUP_BIASED, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
+#define aw_select_refs(...) AW__REFS_OF(aw_select_type, 0, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
 #define aw_select_biased_refs(...)                                                                 \
     AW__REFS_OF(aw_select_type, AW__GROUP_BIASED, AW__COUNT8(__VA_ARGS__), __VA_ARGS__)
 
@@ -179,9 +183,9 @@ AW_API int aw__select_winner(aw_future *select);
 #define aw_select_drop(select) aw_future_discard(&(select)->future)
 
 /* A group of up to AW_GROUP_MAX futures by pointer, for erased code; `type` is one of the three. */
-static inline aw_group aw_group_of(const aw_future_type *type, unsigned count,
+static inline aw_group aw_group_of(const aw_future_type *type, bool biased, unsigned count,
                                    aw_future *const *children) {
-    return aw__group_refs(type, AW__GROUP_REFS, count, children);
+    return aw__group_refs(type, AW__GROUP_REFS | (biased ? AW__GROUP_BIASED : 0), count, children);
 }
 
 AW_C_END

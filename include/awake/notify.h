@@ -11,7 +11,8 @@ AW_C_BEGIN
 
 struct aw_notified;
 
-/* All zero is ready for use (AW_NOTIFY_INIT). It must outlive its waiters; nothing to free. */
+/* All zero is ready for use (AW_NOTIFY_INIT). It must outlive its waiters and each
+ * call; nothing to free. */
 typedef struct aw_notify {
     uint32_t lock;
     uint32_t permit;     /* 1: a notify_one that found nobody waiting */

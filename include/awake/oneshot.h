@@ -28,8 +28,13 @@ typedef struct aw_oneshot {
         aw_oneshot channel;                                                                        \
         T value;                                                                                   \
     }
-#define AW_ONESHOT_INIT                                                                            \
-    { {0, 0, NULL, NULL}, 0 }
+/* clang-format off */
+#ifdef __cplusplus
+#define AW_ONESHOT_INIT {}
+#else
+#define AW_ONESHOT_INIT {.channel = {0, 0, NULL, NULL}}
+#endif
+/* clang-format on */
 
 /* Send the value: 0; -EPIPE when the receiver is gone; -EALREADY when one was sent, or the sender has
  * closed. On failure the value is still the caller's. */

@@ -54,8 +54,8 @@ AW_API void aw_runtime_free(aw_runtime *rt);
 
 /* Run until the future ends, and with it the other tasks for as long; those that are left wait for
  * the next block_on. From any plain thread: when another thread is running the runtime, the future is
- * polled here and its timers are served there. Several futures cannot share storage with it; it is
- * pinned for the call.
+ * polled here and its timers are served there. The future stays in the
+ * caller's stack frame until the call returns.
  *
  *     T   aw_block_on(rt, future)             T is a signed integer: its output, or a negative errno
  *     int aw_block_on_into(rt, &out, future)  any output: 0, or a negative errno and `out` is untouched

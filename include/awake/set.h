@@ -2,18 +2,20 @@
  *
  * awake/set.h: a growing set of equal futures that yields each as it finishes, in any order.
  *
- *     aw_set set; aw_set_init(&set, sizeof(struct job));
- *     aw_set_push(&set, AW_CALL(job, .n = 1));
- *     while (set.count) {
- *         AW_AWAIT(self->next, aw_set_next(&self->set));
- *         struct job *done = AW_SET_AS(struct job, &self->next);
- *         ...done->out...
- *     }
- *     aw_set_free(&self->set);
+ *     AW_ASYNC(int, all, aw_set set; aw_set_next_future next;) {
+ *         AW_BEGIN;
+ *         aw_set_init(&self->set, sizeof(struct job));
+ *         aw_set_push(&self->set, AW_CALL(job, .n = 1));
+ *         while (self->set.count) {
+ *             AW_AWAIT(self->next, aw_set_next(&self->set));
+ *             printf("%d\n", AW_SET_AS(struct job, &self->next)->out);
+ *         }
+ *         aw_set_free(&self->set);
+ *         ...
  *
  * Only the children that were woken are polled. Memory is taken in blocks that double; a child never
  * moves. Unlike futures go in as boxes. One task at a time. A set that still has children is emptied
- * with AW_AWAIT(self->clear, aw_set_clear(&set)), which cancels them, before it is freed. */
+ * with AW_AWAIT(self->clear, aw_set_clear(&self->set)), which cancels them, before it is freed. */
 #ifndef AWAKE_SET_H
 #define AWAKE_SET_H
 

@@ -11,8 +11,9 @@
  * reported. Each handle is given back once, with aw_task_drop or aw_task_take. Handles may be used
  * from any thread, by one at a time; they may outlive the runtime.
  *
- * A spawn that fails (no memory: -ENOMEM, shutting down: -ECANCELED, no runtime: -ENXIO, storage in use: -EBUSY) cancels the
- * unstarted future before it returns, and gives a handle that joins with that error. */
+ * A spawn that fails (no memory: -ENOMEM, shutting down: -ECANCELED, no runtime: -ENXIO, storage in
+ * use: -EBUSY) cancels the unstarted future before it returns, and gives a handle that joins with that
+ * error. Such a handle is dropped like any other; it must not be looked into. */
 #ifndef AWAKE_TASK_H
 #define AWAKE_TASK_H
 
@@ -74,7 +75,7 @@ AW_API bool aw__task_storage_free(const void *room);
 
 /* Wait for the end. `out` is 0: finished, the output is in h->out and counts as taken;
  * -ECANCELED: cancelled (also when its runtime has ended); another negative errno: the code of
- * AW_FAIL, or why the spawn failed. An aborted task that finished first joins as finished. Cancelling
+ * AW_FAIL (aw_fail), or why the spawn failed. An aborted task that finished first joins as finished. Cancelling
  * the join leaves the task alone. One join at a time; once polled by a task of the same runtime it must
  * stay in that runtime. */
 /* aw-future: aw_task_join */

@@ -40,7 +40,8 @@ static inline aw_sleep aw_sleep_until(uint64_t deadline) {
 }
 
 /* Move the deadline, by whoever may poll the sleep: earlier, later, into the past. A sleep that was
- * polled is woken by the new deadline; one that has ended can be polled again. */
+ * polled is woken by the new deadline; one that has ended can be polled again (the one exception
+ * to the rule that nothing is called after the end). */
 AW_API void aw_sleep_reset(aw_sleep *s, uint64_t deadline);
 
 /* ---- Interval --------------------------------------------------------------------------------- */
@@ -84,8 +85,10 @@ AW_API uint64_t aw_now(const aw_runtime *rt);
 
 /* Stop the clock: from now on it stands still, except that it jumps to the next timer when every
  * task is idle, and that aw_clock_advance moves it. Threads outside the runtime are not seen as
- * work, unless they hold it (aw_runtime_hold). From the thread that runs it, or while nobody does.
- * -EINVAL when it is paused already, or not. */
+ * work, unless they hold it (aw_runtime_hold). All three are called from the
+ * thread that runs it, or while nobody does.
+ * Pausing a paused clock and
+ * resuming a running one are -EINVAL. */
 AW_API int aw_clock_pause(aw_runtime *rt);
 AW_API int aw_clock_resume(aw_runtime *rt);
 /* Timers that are due by then fire when the runtime next looks. -EINVAL unless paused. */

@@ -80,6 +80,9 @@ int aw_set_push_future(aw_set *set, aw_future *f, size_t size) {
     s->block->used++;
     set->count++;
     aw__wakeset_add(s->block->ws, s->index);
+    /* A next that is pending, or is polling the child that adds this one, may be past its block. */
+    for (block *b = set->blocks; b && !aw__wakeset_wake_parent(b->ws);)
+        b = b->next;
     return 0;
 }
 

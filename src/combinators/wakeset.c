@@ -66,6 +66,16 @@ void aw__wakeset_add(aw__wakeset *ws, uint32_t index) {
     aw__unlock(&ws->lock);
 }
 
+bool aw__wakeset_wake_parent(aw__wakeset *ws) {
+    aw_waker later = {NULL, NULL};
+    aw__lock(&ws->lock);
+    bool waits = ws->parent.type != NULL;
+    if (waits) aw__wake_or_clone(&ws->parent, &later);
+    aw__unlock(&ws->lock);
+    if (later.type) aw_waker_wake(later);
+    return waits;
+}
+
 static void child_wake_by_ref(void *data) {
     aw__wakenode *n = data;
     aw__wakeset *ws = n->set;

@@ -58,6 +58,8 @@ void aw__wakeset_orphan(aw__wakeset *ws);
 
 /* Put a node on the list without waking the parent: a new child. */
 void aw__wakeset_add(aw__wakeset *ws, uint32_t index);
+/* Wake the parent, if it waits. */
+bool aw__wakeset_wake_parent(aw__wakeset *ws);
 
 /* One poll (or cancel) of a combinator, for each of its wakesets:
  *     aw__wakeset_begin(ws, &poll, cx);

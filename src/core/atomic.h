@@ -15,8 +15,6 @@
 #define aw__exchange(p, v)          __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define aw__fetch_add(p, v)         __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define aw__fetch_sub(p, v)         __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
-#define aw__fetch_or(p, v)          __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
-#define aw__fetch_and(p, v)         __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
 #define aw__fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 
 /* Strong; on failure *expected is what was there. */

@@ -84,7 +84,7 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
                 aw_waker_will_wake(&j->waker, cx->waker);
     if (!same) {
         if (j->future.state != FRESH) unlink_join(j, t); /* polled elsewhere before */
-        arm(j, cx, outside || cx->runtime != t->rt);
+        arm(j, cx, cx->runtime != t->rt);
     }
     j->outside = outside;
     if (!outside) {

@@ -33,8 +33,8 @@ static AW__COLD aw_poll cancel_task(aw_future *f, aw_cx *cx) {
 }
 
 static AW__COLD void fail_task(aw_runtime *rt, aw__task *t, aw_poll r) {
-    if (t->fail || r == AW_READY) return;
-    t->fail = (int16_t)rt->meter.fail;
+    if (r == AW_READY) return;
+    if (!t->fail) t->fail = (int16_t)rt->meter.fail;
     if (r == AW_PENDING) t->flags |= AW__CANCEL | AW__QUEUED;
 }
 
@@ -154,10 +154,10 @@ int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)) {
         uint64_t soonest = aw__load_relaxed(&rt->wheel.soonest);
         if (soonest != AW_FOREVER || rt->watch_at != AW_FOREVER) {
             if (!rt->looked) rt->now = aw__rt_now(rt);
-            rt->looked = false;
             if (soonest <= rt->now) aw__wheel_advance(&rt->wheel, rt->now);
             if (rt->watch_at <= rt->now) aw__watch(rt, rt->now);
         }
+        rt->looked = false;
         append_yielded(rt);
         if (done(rt)) return 0;
         if (!rt->ready.head) {
@@ -203,7 +203,7 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
     aw__task *t = &rt->main_task;
     rt->main = f;
     t->flags = AW__MAIN | (so_far->fail ? AW__CANCEL : 0);
-    t->armed = so_far->armed;
+    t->armed += so_far->armed; /* a wait may go on from one block_on to the next */
     rt->outside += rt->main_outside = so_far->outside;
     t->fail = (int16_t)so_far->fail;
     t->cancelling = 0;
@@ -219,7 +219,12 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
                        f->type->name);
     }
     rt->main = NULL;
-    rt->outside -= rt->main_outside; /* what it left behind: its wakers changed */
+    /* What was counted beside, and again here because the waker changed. What else is left goes on. */
+    int64_t twice = rt->main_outside < so_far->outside ? rt->main_outside : so_far->outside;
+    if (twice > 0) {
+        rt->outside -= twice;
+        t->armed -= (int32_t)twice;
+    }
     int status = t->status;
     return status == AW__FINISHED ? 0 : error && status == -ECANCELED ? error : status;
 }
@@ -243,14 +248,18 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     aw__meter meter = {.budget = rt->budget};
     aw_cx cx = {&waker, rt, &meter};
     bool owner = false;
+    int fail = 0;
     aw_poll r = AW_PENDING;
     aw__thread.beside = rt;
     while (!(owner = aw__rt_acquire(rt))) {
-        bool failing = meter.fail;
-        r = failing ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+        meter.fail = 0;
+        r = fail ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
         if (r != AW_PENDING) break;
         meter.budget = rt->budget;
-        if (failing == !!meter.fail) aw_parker_park(w.parker);
+        if (!fail && meter.fail)
+            fail = meter.fail; /* and cancel it at once */
+        else if (!meter.fail)
+            aw_parker_park(w.parker);
     }
     aw__thread.beside = NULL;
 
@@ -261,7 +270,8 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     *at = w.next;
     aw__unlock(&rt->lock);
     aw__rt_unhold(rt, &rt->besides);
-    int error = r == AW_CANCELLED ? meter.fail : 0;
+    int error = r == AW_CANCELLED ? fail : 0;
+    meter.fail = fail;
     if (owner) {
         error = run_main(rt, f, &meter);
         aw__rt_disown(rt);

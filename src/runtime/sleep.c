@@ -82,8 +82,8 @@ static aw_poll sleep_poll(aw_future *self, aw_cx *cx) {
     uint32_t state = state_of(s);
     if (state < AW__SLEEP_LINKED) return sleep_begin(s, cx);
     aw_runtime *rt = s->wheel->rt;
-    if (state == AW__SLEEP_FIRED || (aw__is_owner(rt) && s->when <= rt->now))
-        return aw_cx_spend(cx) ? sleep_end(s, cx) : AW_PENDING;
+    bool due = state == AW__SLEEP_FIRED || (aw__is_owner(rt) && s->when <= rt->now);
+    if (due && aw_cx_spend(cx)) return sleep_end(s, cx);
     /* Only we write the waker of a linked sleep, so we may look at it; writing takes the lock. */
     if (aw_waker_will_wake(&s->waker, cx->waker)) return AW_PENDING;
     aw__lock(&s->wheel->lock);
@@ -91,7 +91,7 @@ static aw_poll sleep_poll(aw_future *self, aw_cx *cx) {
     bool fired = self->state == AW__SLEEP_FIRED;
     aw__unlock(&s->wheel->lock);
     aw_cx_arm(cx); /* it may be another task that waits now; the old one keeps its count */
-    return fired ? sleep_end(s, cx) : AW_PENDING;
+    return fired && !due ? sleep_end(s, cx) : AW_PENDING;
 }
 
 static aw_poll sleep_cancel(aw_future *self, aw_cx *cx) {

@@ -18,8 +18,8 @@
  *      dropped there leaves 1 here and -1 there. The task is free when the sum is zero and INBOX is
  *      not set. Only the owner can know the sum, so another thread whose drop takes the shared count
  *      below zero, or to zero while WATCH is set, sends the task to the inbox. When `local` falls to
- *      zero or below, the owner moves all of the count into `shared` and sets WATCH, which says just
- *      that: `local` is zero. Before it sleeps for want of anything to do it moves there what is not
+ *      zero or below, the owner moves all of the count into `shared` and sets WATCH, which asks to be
+ *      told when that is zero. Before it sleeps for want of anything to do it moves there what is not
  *      its own, and sets WATCH too: it wants to know when the last waker of others is gone.
  *   4. When sum and INBOX are zero nobody can change the word any more, so the owner may see that
  *      with a plain acquire load: no locked instruction in the life of a task that stays on its thread.
@@ -63,7 +63,7 @@ enum { /* shared */
        AW__DROP = 8,   /* the handle was given back */
        AW__NEW = 16,   /* spawned by another thread: not in the runtime's list yet */
        AW__KICK = 32,  /* of the main task: look at the joins of other threads */
-       AW__WATCH = 64, /* local is zero */
+       AW__WATCH = 64, /* tell the owner when the count here falls to zero */
        AW__REF = 256   /* one reference; the count is signed */
 };
 

@@ -102,7 +102,11 @@ static aw_poll poll_or_cancel(aw_oneshot_future *w, aw_cx *cx, bool cancel) {
     aw_waker later = {NULL, NULL};
     aw__lock(&c->lock);
     if (!cancel && there(w) && aw_cx_exhausted(cx)) {
+        /* The waker of the poll before may be gone when the other side does something again. */
+        bool changed = w->linked && !aw_waker_will_wake(&w->waker, cx->waker);
+        if (changed) w->waker = *cx->waker;
         aw__unlock(&c->lock);
+        if (changed) aw_cx_arm(cx);
         aw_cx_spend(cx); /* wakes us again */
         return AW_PENDING;
     }

@@ -181,3 +181,78 @@ TEST(a_join_of_a_task_that_is_cancelled_holds_no_waker) {
     CHECK_EQ(s.discards, 1);
     ledger_check_balanced();
 }
+
+/* ---- Out of budget ---------------------------------------------------------------------------- */
+
+/* One poll with a waker of its own and so many operations. */
+static aw_poll poll_with_budget(aw_future *f, struct beacon *b, uint32_t budget) {
+    aw__meter meter = {.budget = budget};
+    *b = (struct beacon){0, 0, false};
+    aw_waker waker = beacon_waker(b);
+    aw_cx cx = {&waker, aw_runtime_current(), &meter};
+    return aw_future_poll(f, &cx);
+}
+
+/* What is ready, but may not be taken in this poll, wakes the waker of this poll and forgets the one of
+ * the poll before: that one may be gone by now. */
+TEST(a_receive_that_is_out_of_budget_forgets_the_waker_before) {
+    AW_ONESHOT(int) c = AW_ONESHOT_INIT;
+    struct beacon first, second;
+    aw_oneshot_future r = aw_oneshot_recv(&c);
+    CHECK_EQ(poll_with_budget(&r.future, &first, 9), AW_PENDING);
+    CHECK_EQ(aw_oneshot_send(&c, 5), 0);
+    CHECK_EQ(first.wakes, 1);
+    CHECK_EQ(poll_with_budget(&r.future, &second, 0), AW_PENDING);
+    CHECK_EQ(second.wakes, 1);
+    beacon_retire(&first);
+    aw_oneshot_close_sender(&c); /* harmless, and it looks for who waits */
+    CHECK_EQ(drive_poll(&r.future), AW_READY);
+    CHECK_EQ(c.value, 5);
+    CHECK_EQ(first.refs + second.refs, 0);
+}
+
+TEST(a_wait_that_is_out_of_budget_forgets_the_waker_before) {
+    aw_notify n = AW_NOTIFY_INIT;
+    struct beacon first, second;
+    aw_notified w = aw_notify_wait(&n);
+    CHECK_EQ(poll_with_budget(&w.future, &first, 9), AW_PENDING);
+    aw_notify_one(&n);
+    CHECK_EQ(poll_with_budget(&w.future, &second, 0), AW_PENDING);
+    CHECK_EQ(second.wakes, 1);
+    beacon_retire(&first);
+    aw_notify_waiters(&n);
+    CHECK_EQ(drive_poll(&w.future), AW_READY);
+    CHECK_EQ(first.refs + second.refs, 0);
+}
+
+static aw_sleep nap;
+static struct beacon before, after;
+
+/* In a task: the clock is moved, and the next look at it finds the sleep due before the wheel does. */
+static aw_poll out_of_budget(void *arg, aw_cx *cx, int *out) {
+    int *call = arg;
+    (void)cx;
+    if (++*call == 1) {
+        CHECK_EQ(poll_with_budget(&nap.future, &before, 9), AW_PENDING);
+        CHECK_EQ(aw_clock_advance(subject.rt, AW_SEC(2)), 0);
+        aw_sleep other = aw_sleep_for(0);
+        CHECK_EQ(poll_with_budget(&other.future, &after, 9), AW_READY);
+        CHECK_EQ(poll_with_budget(&nap.future, &after, 0), AW_PENDING);
+        CHECK_EQ(after.wakes, 1);
+        beacon_retire(&before);
+        aw_cx_yield(cx);
+        return AW_PENDING;
+    }
+    *out = 0;
+    return poll_with_budget(&nap.future, &after, 9);
+}
+
+TEST(a_sleep_that_is_out_of_budget_forgets_the_waker_before) {
+    subject_prepare(a_timeout, (struct script){.pends = NEVER});
+    aw_leave(NULL);
+    int calls = 0;
+    nap = aw_sleep_for(AW_SEC(1));
+    CHECK_EQ(aw_block_on(subject.rt, aw_poll_fn_of(out_of_budget, &calls)), 0);
+    CHECK_EQ(calls, 2);
+    aw_runtime_free(subject.rt);
+}

@@ -257,18 +257,18 @@ TEST(a_join_by_reference_runs_members_of_the_frame) {
 TEST(erased_code_makes_groups_of_pointers) {
     struct script s[2] = {{.pends = 0}, {.pends = 0, .error = -EIO}};
     struct leaf a = leaf(&s[0]), b = leaf(&s[1]);
-    aw_group g = aw_group_of(&aw_try_join_type, 2, (aw_future *[]){&a.future, &b.future});
+    aw_group g = aw_group_of(&aw_try_join_type, false, 2, (aw_future *[]){&a.future, &b.future});
     CHECK_EQ(drive_poll(&g.future), AW_READY);
     CHECK_EQ(g.out, -EIO);
     CHECK_EQ(s[0].discards, 1);
-    g = aw_group_of(&aw_join_type, 0, NULL);
+    g = aw_group_of(&aw_join_type, false, 0, NULL);
     CHECK_EQ(drive_poll(&g.future), AW_READY);
     ledger_check_balanced();
 }
 
 static void nine(void) {
     aw_future *nobody[9] = {NULL};
-    aw_group_of(&aw_join_type, 9, nobody);
+    aw_group_of(&aw_join_type, false, 9, nobody);
 }
 
 TEST(a_group_of_more_than_eight_is_refused) {

@@ -225,6 +225,32 @@ TEST(a_timer_of_a_waiting_thread_fires_after_the_owner_has_left) {
     aw_runtime_free(h.rt);
 }
 
+/* Its wait began beside and ended as the owner's: it counts no longer when a deadlock is looked for. */
+static aw_poll stuck_poll(void *arg, aw_cx *cx, int *out) {
+    (void)arg;
+    (void)cx;
+    (void)out;
+    return AW_PENDING;
+}
+
+TEST(a_wait_that_was_taken_over_does_not_hide_a_deadlock) {
+    kept_log log = KEPT_LOG;
+    event polled;
+    host h = {.stop = AW_NOTIFY_INIT};
+    event_init(&polled);
+    h.rt = runtime_new(NULL, &log, sleeper_init(&h.sleeper), false);
+    h.thread = thread_start(host_body, &h);
+    event_wait(&h.sleeper.asleep);
+    struct sleeper_thread s = {h.rt, &polled, AW_MSEC(20)};
+    pthread_t t = thread_start(block_on_sleep, &s);
+    event_wait(&polled);
+    host_stop(&h);
+    thread_end(t);
+    CHECK_EQ(log.length, 0);
+    CHECK_EQ(aw_block_on(h.rt, aw_poll_fn_of(stuck_poll, NULL)), -EDEADLK);
+    aw_runtime_free(h.rt);
+}
+
 /* Above 30 children only the woken are polled: none of them is polled by who takes over. */
 struct crowd {
     aw_notify gate;

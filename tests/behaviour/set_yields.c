@@ -176,6 +176,79 @@ TEST(a_late_waker_of_a_child_that_was_yielded_is_harmless) {
     empty();
 }
 
+/* ---- Adding children while it is polled ------------------------------------------------------- */
+
+/* Adds a child to the set that it is in, and waits for something else. */
+struct pusher {
+    aw_future future;
+    int out;
+    int next; /* the script of the child to add */
+    bool done;
+};
+static aw_poll pusher_poll(aw_future *self, aw_cx *cx) {
+    struct pusher *p = (struct pusher *)self;
+    (void)cx;
+    if (!p->done) push(p->next, (struct script){.pends = 0});
+    p->done = true;
+    aw_cx_arm(cx);
+    return AW_PENDING;
+}
+static aw_poll pusher_cancel(aw_future *self, aw_cx *cx) {
+    if (((struct pusher *)self)->done) aw_cx_disarm(cx);
+    return AW_CANCELLED;
+}
+static const aw_future_type pusher_type = {AW_TYPE_OF(struct pusher, "pusher"), .poll = pusher_poll,
+                                           .cancel = pusher_cancel};
+
+/* Also when there was no room for it, and whatever the place of the one that adds it. */
+TEST(a_child_that_another_child_adds_while_it_is_polled_is_not_forgotten) {
+    for (int full = 1; full <= 40; full++)
+        for (int at = 0; at < full; at++) {
+            ledger_reset();
+            aw_set_init(&set, sizeof(struct leaf) > sizeof(struct pusher) ? sizeof(struct leaf)
+                                                                          : sizeof(struct pusher));
+            for (int i = 0; i < full; i++) {
+                struct pusher p = {AW_FUTURE_INIT(&pusher_type), 0, MOST - 1, false};
+                if (i == at)
+                    CHECK_EQ(aw_set_push(&set, p), 0);
+                else
+                    push(i, waits);
+            }
+            aw_set_next_future next = aw_set_next(&set);
+            CHECK_EQ(drive_poll_to_end(&next.future), AW_READY); /* is woken while it is pending */
+            CHECK(AW_SET_AS(struct leaf, &next)->script == &s[MOST - 1]);
+            script_take(&s[MOST - 1]);
+            empty();
+        }
+}
+
+AW_ASYNC(int, add_later, int first, n; struct script * event; struct leaf l;) {
+    AW_BEGIN;
+    AW_AWAIT(self->l, leaf(self->event));
+    ledger_give_back(self->l.out);
+    for (; self->n; self->n--)
+        push(self->first++, waits);
+    push(self->first, (struct script){.pends = 0});
+    AW_RETURN(0);
+    AW_END;
+}
+typedef AW_JOIN(aw_set_next_future, struct add_later) next_and_add;
+
+TEST(a_child_that_is_added_beside_a_pending_next_is_not_forgotten) {
+    for (int n = 0; n < 20; n++) {
+        struct script event = {.pends = 1};
+        fill(5, waits);
+        next_and_add j = AW_JOIN_BIASED_OF(next_and_add, aw_set_next(&set),
+                                           AW_CALL(add_later, .first = 5, .n = n, .event = &event));
+        CHECK_EQ(drive_poll(&j.future), AW_PENDING);
+        script_finish(&event);
+        CHECK_EQ(drive_poll_to_end(&j.future), AW_READY);
+        CHECK(AW_SET_AS(struct leaf, &j.f0)->script == &s[5 + n]);
+        script_take(&s[5 + n]);
+        empty();
+    }
+}
+
 /* ---- Places ----------------------------------------------------------------------------------- */
 
 /* Knows where it was first polled. */

@@ -147,7 +147,7 @@ int functions_of_c(aw_runtime *rt) {
 int groups(aw_runtime *rt) {
     countdown a = count_from(1), b = count_from(2);
     aw_future *both[] = {&a.future, &b.future};
-    int n = aw_block_on(rt, aw_group_of(&aw_join_type, 2, both));
+    int n = aw_block_on(rt, aw_group_of(&aw_join_type, false, 2, both));
     countdown many[3] = {count_from(1), count_from(2), count_from(3)};
     n += aw_block_on(rt, aw_join_all(many, 3));
     return n;

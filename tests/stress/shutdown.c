@@ -47,7 +47,7 @@ static void spawn_late(void *arg, int index, uint64_t *random) {
 TEST_LIMIT(spawns_of_threads_race_with_the_end, 60) {
     uint64_t random = test_seed();
     uint32_t accepted = 0, refused = 0;
-    for (int round = 0; round < storm_rounds(500); round++) {
+    for (int round = 0; round < storm_rounds(150); round++) {
         memory m;
         storm s;
         ledger l = LEDGER;

@@ -48,7 +48,7 @@ AW_ASYNC(int, read_all, struct post_office *office; struct reader * tasks[READER
 
 TEST_LIMIT(every_wake_of_eight_threads_is_delivered, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(100); round++) {
+    for (int round = 0; round < storm_rounds(50); round++) {
         static struct post_office office;
         memory m;
         storm s;

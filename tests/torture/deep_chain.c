@@ -271,14 +271,14 @@ static void cut_trees(uint64_t first, int trees) {
 }
 
 TEST(deep_chains_cut_everywhere_release_everything_1) {
-    cut_trees(0, test_scale(60));
+    cut_trees(0, test_scale(40));
 }
 TEST(deep_chains_cut_everywhere_release_everything_2) {
-    cut_trees(1000, test_scale(60));
+    cut_trees(1000, test_scale(40));
 }
 TEST(deep_chains_cut_everywhere_release_everything_3) {
-    cut_trees(2000, test_scale(60));
+    cut_trees(2000, test_scale(40));
 }
 TEST(deep_chains_of_a_random_seed_cut_everywhere_release_everything) {
-    cut_trees(test_seed() * 1000000, test_scale(60));
+    cut_trees(test_seed() * 1000000, test_scale(40));
 }
