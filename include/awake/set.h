@@ -42,7 +42,8 @@ AW_API void aw_set_init(aw_set *set, size_t child_size);
 AW_API void aw_set_free(aw_set *set);
 
 /* Move a future into the set: 0; -ENOMEM, or -EINVAL when it is larger than the set's children, and
- * the unstarted future has been cancelled. It is first polled by the next aw_set_next. */
+ * the unstarted future has been cancelled. It is first polled by the aw_set_next that is pending,
+ * or by the next. */
 #define aw_set_push(set, ...)                                                                      \
     __extension__({                                                                                \
         AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \

@@ -77,7 +77,12 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
 
     aw__task *t = aw__task_of(j->task);
     int status = aw__load_acquire(&t->status);
-    if (status != AW__RUNNING) return aw_cx_spend(cx) ? finish(j, t, status, cx) : AW_PENDING;
+    if (status != AW__RUNNING) {
+        if (aw_cx_spend(cx)) return finish(j, t, status, cx);
+        if (j->future.state != FRESH)
+            unlink_join(j, t); /* the waker of the poll before may be gone */
+        return AW_PENDING;
+    }
 
     bool outside = !aw__is_owner(t->rt);
     bool same = j->future.state != FRESH && j->outside == outside &&

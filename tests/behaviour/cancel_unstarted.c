@@ -58,7 +58,8 @@ static void unstarted_over_started(const aw_future_type *group, const aw_future_
         s[i] = (struct script){.pends = NEVER, .wins = true, .error = i % 2 ? -EIO : 0};
         leaves[i] = leaf(&s[i]);
     }
-    aw_group g = aw_group_of(group, false, 2, (aw_future *[]){&leaves[0].future, &leaves[1].future});
+    aw_group g = aw_group_of(group, false, 2,
+                             (aw_future *[]){&leaves[0].future, &leaves[1].future});
     cancel_over_started(&g.future, leaves, s, 2);
     aw_all a = aw_all_of(all, &leaves[2].future, sizeof leaves[0], N - 2);
     cancel_over_started(&a.future, leaves + 2, s + 2, N - 2);

@@ -27,8 +27,7 @@ static aw_poll note_poll(aw_future *self, aw_cx *cx) {
     return AW_PENDING;
 }
 
-static const aw_future_type note_type = {AW_TYPE_OF(note, "note"),
-                                         .flags = AW_OUT_ERRNO,
+static const aw_future_type note_type = {AW_TYPE_OF(note, "note"), .flags = AW_OUT_ERRNO,
                                          .poll = note_poll};
 
 static note note_of(char letter, int out) {
