@@ -27,7 +27,20 @@ AW_ASYNC(int, crowd, aw_yield behind;) {
     AW_END;
 }
 
+/* Ten awaits after each other: with a member for each, and with one room for all. */
+struct apart {
+    AW_FRAME(int);
+    aw_sleep naps[10];
+};
+struct shared {
+    AW_FRAME(int);
+    AW_SHARE(aw_sleep a; aw_sleep b; aw_sleep c; aw_sleep d; aw_sleep e; aw_sleep f; aw_sleep g;
+             aw_sleep h; aw_sleep i; aw_sleep j;);
+};
+
 int main(void) {
+    bench_report("ten-apart", sizeof(struct apart), "bytes");
+    bench_report("ten-shared", sizeof(struct shared), "bytes");
     bench_report("header", AW_TASK_OVERHEAD, "bytes");
     bench_report("frame", sizeof(struct visitor), "bytes");
     bench_report("frame-of-the-wait", sizeof(aw_notified), "bytes");

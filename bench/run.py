@@ -39,6 +39,8 @@ MEASURES = {
     "idle/header": ("... of which the task's header", None),
     "idle/frame": ("... and the frame of the function", None),
     "idle/frame-of-the-wait": ("... and in it that of the wait", None),
+    "idle/ten-apart": ("a frame with ten sleeps, a member for each", None),
+    "idle/ten-shared": ("... with AW_SHARE", None),
 }
 
 
