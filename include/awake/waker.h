@@ -85,7 +85,8 @@ static inline void aw_waker_clear(aw_waker *slot) {
 /* A waker that does nothing. */
 AW_API aw_waker aw_noop_waker(void);
 
-/* A flag: waking raises it. The flag must outlive every clone of its waker. */
+/* A flag: waking raises it. The flag must outlive every clone of its waker. A thread that wakes may do
+ * so a moment after the future has ended: a flag that others can raise is not for the stack. */
 typedef struct aw_flag {
     uint32_t raised;
 } aw_flag;

@@ -60,7 +60,7 @@ static void join_each(void *arg, int index, uint64_t *random) {
     struct blink *h;
     (void)index;
     while ((h = take(t, random))) {
-        aw_flag flag = {0};
+        static aw_flag flag; /* who wakes may do so after the join has ended */
         aw_waker w = aw_flag_waker(&flag);
         aw_cx cx = aw_cx_from_waker(&w);
         aw_task_join_future join = aw_task_join(h);
@@ -118,7 +118,7 @@ typedef struct nap {
 static void wake_each(void *arg, int index, uint64_t *random) {
     nap *n = arg;
     (void)index;
-    aw_flag flag = {0};
+    static aw_flag flag; /* who wakes may do so after the wait has ended */
     aw_waker w = aw_flag_waker(&flag);
     aw_cx cx = aw_cx_from_waker(&w);
     for (;;) {
