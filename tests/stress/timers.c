@@ -16,7 +16,7 @@ typedef struct clockwork {
 /* One thread's executor: a parker, and sleeps that it polls when it is woken. */
 typedef struct loop {
     aw_parker *parker;
-    aw_flag flag; /* some polls bring another waker than others */
+    aw_flag *flag; /* some polls bring another waker than others; it may be raised after they end */
     aw_sleep *sleeps[SLEEPS];
     uint64_t deadlines[SLEEPS];
 } loop;
@@ -61,10 +61,10 @@ static void disturb_sleep(clockwork *c, loop *l, int i, aw_cx *cx, uint64_t *ran
 
 static void run_loop(void *arg, int index, uint64_t *random) {
     clockwork *c = arg;
-    (void)index;
-    loop l = {.parker = aw_parker_new()};
+    static aw_flag flags[64];
+    loop l = {.parker = aw_parker_new(), .flag = &flags[index % 64]};
     aw_runtime *previous = aw_enter(c->rt);
-    aw_waker park = aw_parker_waker(l.parker), flag = aw_flag_waker(&l.flag);
+    aw_waker park = aw_parker_waker(l.parker), flag = aw_flag_waker(l.flag);
     for (int turn = 0; turn < c->turns; turn++) {
         /* Now and then with another waker, which nobody will hear: then poll again with the right one. */
         bool deaf = chance(random, 8);
