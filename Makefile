@@ -92,9 +92,9 @@ sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-t
 
 valgrind:
 	@scripts/setup valgrind
-	@$(call configure,$(BUILD)/gcc,gcc,)
-	@$(call compile,$(BUILD)/gcc,tests)
-	@$(RUN) --build-dir $(BUILD)/gcc --valgrind --only unit,behaviour $(ARGS)
+	@$(call configure,$(BUILD)/gcc-valgrind,gcc,-DAWAKE_VALGRIND=ON)
+	@$(call compile,$(BUILD)/gcc-valgrind,tests)
+	@$(RUN) --build-dir $(BUILD)/gcc-valgrind --valgrind --only unit,behaviour $(ARGS)
 
 warnings:
 	@scripts/setup test

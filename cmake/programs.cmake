@@ -13,6 +13,13 @@ function(awake_program target folder source)
     target_compile_options(${target} PRIVATE ${AWAKE_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_PATH_FLAGS})
     target_link_options(${target} PRIVATE ${AWAKE_HARDENING_LINK})
     target_link_libraries(${target} PRIVATE awake::static)
+    # A line "/* link: OPTIONS */" in the source adds to how it is linked.
+    file(STRINGS ${source} link REGEX "^/\\* link: .* \\*/$")
+    if(link)
+        string(REGEX REPLACE "^/\\* link: (.*) \\*/$" "\\1" link ${link})
+        separate_arguments(link)
+        target_link_libraries(${target} PRIVATE ${link})
+    endif()
 endfunction()
 
 if(AWAKE_BUILD_TESTS)
@@ -31,6 +38,19 @@ if(AWAKE_BUILD_TESTS)
             target_compile_options(${target} PRIVATE ${AWAKE_STRICT_WARNINGS})
             add_dependencies(tests ${target})
         endforeach()
+    endforeach()
+
+    # The tests of fibers once more, on the way of switching stacks that works everywhere.
+    awake_objects(awake_portable AW_FIBER_PORTABLE)
+    set_target_properties(awake_portable PROPERTIES EXCLUDE_FROM_ALL ON)
+    file(GLOB sources CONFIGURE_DEPENDS tests/*/fiber_*.c)
+    foreach(source ${sources})
+        get_filename_component(name ${source} NAME_WE)
+        awake_program(test-portable-${name} tests/portable ${source} $<TARGET_OBJECTS:awake_test_main>
+            $<TARGET_OBJECTS:awake_portable>)
+        target_include_directories(test-portable-${name} PRIVATE tests src)
+        target_compile_definitions(test-portable-${name} PRIVATE AW_FIBER_PORTABLE)
+        add_dependencies(tests test-portable-${name})
     endforeach()
 
     enable_testing()

@@ -25,14 +25,16 @@ import time
 from pathlib import Path
 
 from runner.compile import compile_tests, header_tests
+from runner.cross import cross_tests
 from runner.expected import Expected, check_text
 from runner.install import Stage, install_tests, readme_tests
 from runner.process import (DEFAULT_LIMIT, ROOT, Failed, Skipped, Test, TooSlow, describe, execute, join_text,
                             kill_running, must_run)
 
-PROGRAM_SUITES = ["unit", "behaviour", "stress", "torture", "model"]
+# "portable": the tests of fibers on a library that switches stacks by ucontext.
+PROGRAM_SUITES = ["unit", "behaviour", "stress", "torture", "model", "portable"]
 # What concerns the sources and not the running library is tested once, without sanitizers.
-SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme"]
+SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross"]
 SUITES = PROGRAM_SUITES + ["examples"] + SOURCE_SUITES
 
 EXIT_SKIPPED = 77
@@ -96,8 +98,9 @@ class Settings:
 
 
 def program_tests(settings, suite, pool):
+    sources = "*/fiber_*.c" if suite == "portable" else f"{suite}/*.c"
     programs = [(source.stem, settings.build / "tests" / suite / source.stem)
-                for source in sorted((ROOT / "tests" / suite).glob("*.c"))]
+                for source in sorted((ROOT / "tests").glob(sources))]
 
     def listing(program):
         try:
@@ -197,6 +200,8 @@ def discover(settings, suites, pool):
             yield from install_tests(settings, stage)
         elif suite == "readme":
             yield from readme_tests(stage)
+        elif suite == "cross":
+            yield from cross_tests(settings)
 
 
 class Report:

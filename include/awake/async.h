@@ -69,6 +69,19 @@ typedef struct aw_unit {
     uint32_t aw_child; /* offset of the awaited member, for backtraces */                          \
     AW__OUT_TYPE(T) out
 
+/* The forms that put an error into the output need one that has room for it. */
+#ifdef __cplusplus
+#define AW__ASSERT_ERRNO(x)                                                                        \
+    static_assert((__typeof__(x))-1 < (__typeof__(x))0 &&                                          \
+                      (__typeof__(x))1 / 2 == (__typeof__(x))0,                                    \
+                  "this output cannot carry an error: use the _into or the _status form")
+#else
+#define AW__ASSERT_ERRNO(x)                                                                        \
+    _Static_assert(                                                                                \
+        _Generic((x), signed char : 1, short : 1, int : 1, long : 1, long long : 1, default : 0),  \
+        "this output cannot carry an error: use the _into or the _status form")
+#endif
+
 #define AW_SHARE(...)                                                                              \
     union {                                                                                        \
         __VA_ARGS__                                                                                \

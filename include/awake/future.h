@@ -67,6 +67,8 @@ struct aw_future_type {
     const aw_future *(*child)(const aw_future *self, size_t i);
     /* For backtraces: what it waits for, in a few words. May be NULL. */
     void (*describe)(const aw_future *self, char *buf, size_t size);
+    /* What a kind of future keeps beside: the definition of a fiber. */
+    const void *extra;
 };
 
 #define AW_FUTURE_INIT(type_ptr)                                                                   \
@@ -87,13 +89,14 @@ struct aw_future_type {
 
 /* What an executor counts while it polls. */
 typedef struct aw__meter {
-    uint32_t budget;    /* operations left in this poll */
-    int32_t armed;      /* change in the number of waits that will wake the task */
-    int32_t outside;    /* of those, the ones that may be ended from outside the runtime */
-    int32_t cancelling; /* change in the number of futures that are being cancelled */
-    uint64_t random;    /* for fair choices */
-    bool yielding;      /* a wake of the running task means: behind the others */
-    int fail;           /* a negative errno: the task is to end with it */
+    uint32_t budget;     /* operations left in this poll */
+    int32_t armed;       /* change in the number of waits that will wake the task */
+    int32_t outside;     /* of those, the ones that may be ended from outside the runtime */
+    int32_t cancelling;  /* change in the number of futures that are being cancelled */
+    uint64_t random;     /* for fair choices */
+    bool yielding;       /* a wake of the running task means: behind the others */
+    int fail;            /* a negative errno: the task is to end with it */
+    uint32_t stack_size; /* of fibers that do not ask for one; 0: the default */
 } aw__meter;
 
 struct aw_cx {

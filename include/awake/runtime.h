@@ -10,6 +10,7 @@
 #define AWAKE_RUNTIME_H
 
 #include <awake/alloc.h>
+#include <awake/async.h>
 #include <awake/future.h>
 #include <awake/log.h>
 #include <awake/seam.h>
@@ -29,10 +30,11 @@ typedef struct aw_runtime_options {
     bool paused;               /* start with the clock paused: see aw_clock_pause */
     uint64_t cancel_report;    /* a cancel that takes longer is reported; 1 s */
     uint64_t cleanup_deadline; /* and again after this long; 5 s */
+    uint32_t stack_size;       /* of fibers that do not ask for one; 256 KiB */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
-    { sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0 }
+    { sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.
  * Nothing runs before block_on. */
@@ -111,18 +113,6 @@ AW_API int aw_block_on_future(aw_runtime *rt, aw_future *f);
         aw__err;                                                                                   \
     })
 AW_API int aw_run_future(aw_future *f);
-
-#ifdef __cplusplus
-#define AW__ASSERT_ERRNO(x)                                                                        \
-    static_assert((__typeof__(x))-1 < (__typeof__(x))0 &&                                          \
-                      (__typeof__(x))1 / 2 == (__typeof__(x))0,                                    \
-                  "this output cannot carry an error: use the _into or the _status form")
-#else
-#define AW__ASSERT_ERRNO(x)                                                                        \
-    _Static_assert(                                                                                \
-        _Generic((x), signed char : 1, short : 1, int : 1, long : 1, long long : 1, default : 0),  \
-        "this output cannot carry an error: use the _into or the _status form")
-#endif
 
 /* The runtime whose block_on this thread is in, or the one it has entered, or NULL. */
 AW_API aw_runtime *aw_runtime_current(void);

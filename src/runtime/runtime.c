@@ -73,6 +73,7 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->budget = o.budget ? o.budget : 128;
     rt->cancel_report = o.cancel_report ? o.cancel_report : AW_SEC(1);
     rt->cleanup_deadline = o.cleanup_deadline ? o.cleanup_deadline : AW_SEC(5);
+    rt->meter.stack_size = o.stack_size;
     rt->watch_at = AW_FOREVER;
     rt->outside_ids = 1;
     rt->meter.random = o.seed ? o.seed : rt->seam.entropy(rt->seam.data);

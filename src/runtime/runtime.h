@@ -7,6 +7,7 @@
 
 #include <awake/runtime.h>
 
+#include "core/misuse.h"
 #include "runtime/room.h"
 #include "runtime/task.h"
 #include "runtime/wheel.h"
@@ -95,9 +96,6 @@ static inline void aw__queue_push(aw__queue *q, aw__task *t) {
     q->tail = t;
     q->count++;
 }
-
-/* Through the runtime's log callback, or the process's when it has none or `rt` is NULL. */
-void aw__rt_log(const aw_runtime *rt, aw_log_level level, const char *format, ...) AW_PRINTF(3, 4);
 
 /* Sleep until a deadline of the seam's clock, and end that from any thread. */
 void aw__rt_park(aw_runtime *rt, uint64_t deadline);

@@ -10,6 +10,7 @@
 #include "core/lock.h"
 #include "core/misuse.h"
 #include "core/unstarted.h"
+#include "fiber/stack.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
 
@@ -133,6 +134,10 @@ static int idle(aw_runtime *rt) {
     if (!timer && !held && !aw__load_acquire(&rt->besides) && aw__is_deadlock(rt)) return -EDEADLK;
     if (!aw__inbox_park(rt)) return 0;
     if (next != AW_FOREVER) next -= aw__load_relaxed(&rt->clock_lead);
+    if (aw__stacks_here) {
+        uint64_t look = aw__stacks_idle(rt->seam.now(rt->seam.data));
+        if (look < next) next = look;
+    }
     aw__rt_park(rt, next);
     aw__inbox_unpark(rt);
     aw__rt_drain(rt);
@@ -245,7 +250,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     aw__unlock(&rt->lock);
 
     aw_waker waker = aw_parker_waker(w.parker);
-    aw__meter meter = {.budget = rt->budget};
+    aw__meter meter = {.budget = rt->budget, .stack_size = rt->meter.stack_size};
     aw_cx cx = {&waker, rt, &meter};
     bool owner = false;
     int fail = 0;

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Switching, told to who watches. ASan keeps the bounds of the current stack, and a stack of its own for
+ * locals (detect_stack_use_after_return); TSan keeps a history for each fiber; valgrind wants to know
+ * which memory is a stack, when the library is built for it (AW_VALGRIND). */
+#ifndef AW_FIBER_ANNOTATE_H
+#define AW_FIBER_ANNOTATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fiber/switch.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define AW__ASAN 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define AW__TSAN 1
+#endif
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define AW__ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define AW__TSAN 1
+#endif
+#endif
+
+#if defined(AW__ASAN)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(AW__TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+#if defined(AW_VALGRIND)
+#include <valgrind/valgrind.h>
+#endif
+
+/* Whether there is something to do on arrival, so that the other side cannot do it before it leaves. */
+#if defined(AW__ASAN) || defined(AW__TSAN) || !AW__SWITCH_ASSEMBLY
+#define AW__SIDE_ARRIVES 1
+#else
+#define AW__SIDE_ARRIVES 0
+#endif
+
+/* One of the two stacks between which a fiber goes to and fro: its own, and the one of its poll. */
+typedef struct aw__side {
+    aw__context context;
+#if defined(AW__ASAN)
+    void *fake; /* where its locals live, while it is left */
+    const void *bottom;
+    size_t size;
+#endif
+#if defined(AW__TSAN)
+    void *history;
+#endif
+#if AW__SIDE_ARRIVES
+    int (*then)(void *arg); /* to be called on arrival */
+    void *arg;
+#endif
+} aw__side;
+
+/* A new stack. */
+static inline void aw__side_init(aw__side *s, void *low, void *high, void (*entry)(void *arg),
+                                 void *arg) {
+    aw__context_init(&s->context, low, high, entry, arg);
+#if defined(AW__ASAN)
+    s->fake = NULL;
+    s->bottom = low;
+    s->size = (size_t)((char *)high - (char *)low);
+#endif
+#if defined(AW__TSAN)
+    s->history = __tsan_create_fiber(0);
+#endif
+}
+
+/* Its stack will be used for something else. `low` as in init, `high` the end of the memory. */
+static inline void aw__side_end(aw__side *s, void *low, void *high) {
+    (void)s, (void)low, (void)high;
+#if defined(AW__TSAN)
+    __tsan_destroy_fiber(s->history);
+#endif
+#if defined(AW__ASAN)
+    __asan_unpoison_memory_region(low, (size_t)((char *)high - (char *)low));
+#endif
+}
+
+/* Called on arrival: at the return of a switch, and first of all on a new stack. `self` is where we
+ * are, `other` who has left. */
+static inline void aw__side_arrived(aw__side *self, aw__side *other) {
+    (void)self, (void)other;
+#if defined(AW__ASAN)
+    __sanitizer_finish_switch_fiber(self->fake, &other->bottom, &other->size);
+#endif
+}
+
+static inline void aw__side_leaves(aw__side *from, aw__side *to, bool last) {
+    (void)from, (void)to, (void)last;
+#if defined(AW__ASAN)
+    __sanitizer_start_switch_fiber(last ? NULL : &from->fake, to->bottom, to->size);
+#endif
+#if defined(AW__TSAN)
+    from->history = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(to->history, 0);
+#endif
+}
+
+/* Leave `from` for `to`, which gets the value. Returns what the switch back brings. */
+static inline int aw__side_switch(aw__side *from, aw__side *to, int value) {
+    aw__side_leaves(from, to, false);
+#if AW__SIDE_ARRIVES
+    value = aw__switch(&from->context, &to->context, value);
+    aw__side_arrived(from, to);
+    if (!from->then) return value;
+    int (*then)(void *) = from->then;
+    from->then = NULL;
+    return then(from->arg);
+#else
+    return aw__switch(&from->context, &to->context, value);
+#endif
+}
+
+/* Leave `from` for good. The switch that waits at `to` returns then(arg), called over there. */
+static inline void aw__side_switch_last(aw__side *from, aw__side *to, int (*then)(void *arg),
+                                        void *arg) {
+    aw__side_leaves(from, to, true);
+#if AW__SIDE_ARRIVES
+    to->then = then;
+    to->arg = arg;
+    aw__switch(&from->context, &to->context, 0);
+#else
+    aw__switch_last(&to->context, then, arg);
+#endif
+}
+
+#endif
