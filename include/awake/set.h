@@ -13,8 +13,8 @@
  *         aw_set_free(&self->set);
  *         ...
  *
- * Only the children that were woken are polled. Memory is taken in blocks that double; a child never
- * moves. Unlike futures go in as boxes. One task at a time. A set that still has children is emptied
+ * Only the children that were woken are polled. Memory is taken in blocks that double, or at once by
+ * aw_set_reserve; a child never moves. Unlike futures go in as boxes. One task at a time. A set that still has children is emptied
  * with AW_AWAIT(self->clear, aw_set_clear(&self->set)), which cancels them, before it is freed. */
 #ifndef AWAKE_SET_H
 #define AWAKE_SET_H
@@ -38,6 +38,9 @@ typedef struct aw_set {
 
 /* Allocates nothing yet; the allocator is that of the current or entered runtime. */
 AW_API void aw_set_init(aw_set *set, size_t child_size);
+/* Take the room for so many more children now, in one allocation: 0 or -ENOMEM. Without it, room is taken as
+ * it is needed. */
+AW_API int aw_set_reserve(aw_set *set, size_t count);
 /* Give the memory back. Its children must be gone: see aw_set_clear. */
 AW_API void aw_set_free(aw_set *set);
 

@@ -48,10 +48,8 @@ static void make_free(aw_set *set, slot *s) {
     set->free = s;
 }
 
-static int grow(aw_set *set) {
-    uint32_t n = FIRST_BLOCK;
-    for (const block *b = set->blocks; b; b = b->next)
-        if (b->capacity >= n) n = b->capacity < LAST_BLOCK ? b->capacity * 2 : LAST_BLOCK;
+/* A block with room for n more children. */
+static int add_block(aw_set *set, uint32_t n) {
     size_t head = (sizeof(block) + 15) & ~(size_t)15;
     if (set->child_size > (SIZE_MAX - head) / (2 * n)) return -ENOMEM;
     aw__wakeset *ws = aw__wakeset_new(set->allocator, n, head + n * slot_size(set));
@@ -65,6 +63,21 @@ static int grow(aw_set *set) {
         make_free(set, s);
     }
     return 0;
+}
+
+static int grow(aw_set *set) {
+    uint32_t n = FIRST_BLOCK;
+    for (const block *b = set->blocks; b; b = b->next)
+        if (b->capacity >= n) n = b->capacity < LAST_BLOCK ? b->capacity * 2 : LAST_BLOCK;
+    return add_block(set, n);
+}
+
+int aw_set_reserve(aw_set *set, size_t count) {
+    size_t room = 0;
+    for (const slot *s = set->free; s && room < count; s = s->next_free)
+        room++;
+    if (room == count) return 0;
+    return count - room <= LAST_BLOCK ? add_block(set, (uint32_t)(count - room)) : -ENOMEM;
 }
 
 int aw_set_push_future(aw_set *set, aw_future *f, size_t size) {

@@ -52,6 +52,24 @@ TEST(memory_is_taken_in_blocks_that_double) {
     memory_check_empty(&memory);
 }
 
+TEST(a_set_of_a_known_size_takes_one_allocation) {
+    use_memory();
+    CHECK_EQ(aw_set_reserve(&set, MOST), 0);
+    for (int i = 0; i < MOST; i++) {
+        s[i] = (struct script){.pends = NEVER};
+        CHECK_EQ(aw_set_push(&set, leaf(&s[i])), 0);
+    }
+    CHECK_EQ(memory.calls, 1);
+    CHECK_EQ(aw_set_reserve(&set, 0), 0);
+    CHECK_EQ(memory.calls, 1);
+    CHECK_EQ(aw_set_reserve(&set, 3), 0);
+    CHECK_EQ(aw_set_reserve(&set, 2), 0); /* that much is there */
+    CHECK_EQ(memory.calls, 2);
+    CHECK_EQ(aw_set_reserve(&set, SIZE_MAX), -ENOMEM);
+    clear();
+    memory_check_empty(&memory);
+}
+
 TEST(a_set_that_is_used_for_long_reuses_its_room) {
     use_memory();
     for (int n = 0; n < 10000; n++) {
