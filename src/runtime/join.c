@@ -25,15 +25,14 @@ static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
 /* Take a join out of where it waits. */
 static void unlink_join(aw_task_join_future *j, aw__task *t) {
     if (!j->outside) {
-        if (!aw__is_owner(t->rt))
+        if (!aw__is_owner(aw__task_rt(t)))
             aw__misuse("a join that was polled by a task of its own runtime was moved out of it");
         if (t->joiner == j) t->joiner = NULL;
-        j->linked = false;
         return;
     }
-    aw__lock(&t->rt->lock);
-    if (j->linked) list_remove(t->rt, j);
-    aw__unlock(&t->rt->lock);
+    aw__lock(&aw__task_rt(t)->lock);
+    if (j->linked) list_remove(aw__task_rt(t), j);
+    aw__unlock(&aw__task_rt(t)->lock);
 }
 
 enum { FRESH, ARMED, ARMED_OUTSIDE, TOOK }; /* state; TOOK: it has ended, and took the output */
@@ -84,23 +83,22 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
         return AW_PENDING;
     }
 
-    bool outside = !aw__is_owner(t->rt);
+    bool outside = !aw__is_owner(aw__task_rt(t));
     bool same = j->future.state != FRESH && j->outside == outside &&
                 aw_waker_will_wake(&j->waker, cx->waker);
     if (!same) {
         if (j->future.state != FRESH) unlink_join(j, t); /* polled elsewhere before */
-        arm(j, cx, cx->runtime != t->rt);
+        arm(j, cx, cx->runtime != aw__task_rt(t));
     }
     j->outside = outside;
     if (!outside) {
         if (AW__UNLIKELY(t->joiner && t->joiner != j)) two_joins(t);
         j->waker = *cx->waker;
-        j->linked = true;
         t->joiner = j;
         return AW_PENDING;
     }
     if (same) return AW_PENDING;
-    aw_runtime *rt = t->rt;
+    aw_runtime *rt = aw__task_rt(t);
     aw__lock(&rt->lock);
     j->waker = *cx->waker;
     j->linked = true;

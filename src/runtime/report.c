@@ -20,8 +20,9 @@ void aw__name_task(char *buf, size_t size, const aw__task *t) {
         return;
     }
     const aw_future *f = aw__task_frame((aw__task *)(uintptr_t)t);
-    snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", aw__task_number(t),
-             aw__task_name(f), t->place->file, t->place->line);
+    const aw_place *place = aw__place_of(t);
+    snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", t->id, aw__task_name(f),
+             place->file, place->line);
 }
 
 static const aw_future *future_of(const aw_runtime *rt, const aw__task *t) {
@@ -81,16 +82,18 @@ static bool may_be_woken_later(aw__task *t) {
 bool aw__is_deadlock(aw_runtime *rt) {
     if (rt->outside > 0) return false;
     if (rt->main && may_be_woken_later(&rt->main_task)) return false;
-    for (aw__task *t = rt->all; t; t = t->all_next)
+    aw__task *t;
+    for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
         if (may_be_woken_later(t)) return false;
     return aw__load_acquire(&rt->inbox) == NULL;
 }
 
 static void add_all(aw__text *text, const aw_runtime *rt) {
     if (rt->main && !(rt->main_task.flags & AW__DONE)) add_task(text, rt, &rt->main_task);
-    for (const aw__task *t = rt->all; t; t = t->all_next)
+    const aw__task *t;
+    for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
         add_task(text, rt, t);
-    for (const aw__task *t = aw__inbox_first(rt); t; t = t->inbox_next)
+    for (t = aw__inbox_first(rt); t; t = t->inbox_next)
         if (aw__load_relaxed(&t->shared) & AW__NEW) add_task(text, rt, t);
 }
 
@@ -165,7 +168,8 @@ static bool watch_task(aw_runtime *rt, aw__task *t) {
 void aw__watch(aw_runtime *rt, uint64_t now) {
     rt->looks++;
     bool again = rt->main && watch_task(rt, &rt->main_task);
-    for (aw__task *t = rt->all; t; t = t->all_next)
+    aw__task *t;
+    for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
         again |= watch_task(rt, t);
     rt->watch_at = again ? now + half(rt) : AW_FOREVER;
 }

@@ -81,7 +81,9 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->now = aw__rt_now(rt);
     aw__wheel_init(&rt->wheel, rt, rt->now);
     rt->allocated = 1; /* the main task, until the runtime ends */
-    rt->main_task = (aw__task){.rt = rt, .local = 1, .flags = AW__MAIN | AW__DONE};
+    rt->main_room.rt = rt;
+    rt->main_task = (aw__task){
+        .room = sizeof(aw__room) / AW__ROOM_STEP, .local = 1, .flags = AW__MAIN | AW__DONE};
     if (o.paused) aw_clock_pause(rt);
     *out = rt;
     return 0;
@@ -105,10 +107,6 @@ int aw_runtime_new(aw_runtime **out, const aw_runtime_options *options) {
 
 /* ---- Ending ----------------------------------------------------------------------------------- */
 
-static bool all_ended(const aw_runtime *rt) {
-    return rt->live == 0;
-}
-
 void aw__rt_free_memory(aw_runtime *rt) {
     if (!rt->in_storage) aw__release(rt->allocator, rt, sizeof *rt);
 }
@@ -118,11 +116,12 @@ void aw_runtime_free(aw_runtime *rt) {
     if (aw__thread.running) aw__misuse("aw_runtime_free inside a task");
     if (!aw__rt_acquire(rt)) aw__misuse("aw_runtime_free while a thread is in block_on");
     aw__store_release(&rt->closing, 1u);
-    for (aw__task *t = rt->all; t; t = t->all_next)
+    aw__task *t;
+    for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
         aw__task_abort_local(t);
     /* Foreign spawns that are in the inbox come with it; `closing` turns away those behind them. */
     aw__rt_drain(rt);
-    if (rt->live && aw__rt_run(rt, all_ended)) {
+    if (rt->live && aw__rt_run(rt, AW__ALL_ENDED)) {
         aw__report_deadlock(rt);
         aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind",
                    rt->live);
@@ -136,11 +135,11 @@ void aw_runtime_free(aw_runtime *rt) {
     while (!aw__inbox_close(rt))
         aw__rt_drain(rt);
     while (aw__load_acquire(&rt->unparks_done) != rt->unparks_due)
-        aw__os_yield();    /* a thread is about to */
-    aw__rooms_release(rt); /* of what was served last */
+        aw__os_yield(); /* a thread is about to */
     aw__thread.running = NULL;
     aw__lock(&rt->lock);
     rt->ended = true;
+    aw__rooms_release(rt);
     aw__task_release(&rt->main_task);
     bool last = rt->allocated == 0;
     aw__unlock(&rt->lock);

@@ -26,10 +26,9 @@ struct aw_runtime {
     aw_future *main;   /* of block_on */
     uint32_t budget;
     /* All tasks. */
-    aw__task *all;        /* that have not ended */
-    size_t live;          /* how many those are */
-    size_t allocated;     /* headers not given back yet; after the end guarded by `lock` */
+    size_t live;          /* that have not ended */
     uint64_t next_id;     /* even: of tasks spawned by the owner */
+    size_t allocated;     /* headers not given back yet; after the end guarded by `lock` */
     int64_t outside;      /* waits that something outside this runtime may end */
     int64_t main_outside; /* of those, the main future's */
     uint32_t unparks_due; /* see inbox.h */
@@ -65,9 +64,13 @@ struct aw_runtime {
     struct aw__waiting *waiting;       /* threads that would take over when the owner leaves */
     bool ended;                        /* freed when no task is allocated any more */
     aw__wheel wheel;                   /* has its own lock */
+    aw__room main_room;                /* with one task, which follows it */
     aw__task main_task;
 };
 
+_Static_assert(offsetof(aw_runtime, main_task) ==
+                   offsetof(aw_runtime, main_room) + sizeof(aw__room),
+               "the main task is in its room");
 _Static_assert(sizeof(aw_runtime) <= AW_RUNTIME_SIZE, "AW_RUNTIME_SIZE in awake/runtime.h");
 
 /* What this thread is doing. */
@@ -104,8 +107,9 @@ void aw__rt_unpark(aw_runtime *rt);
 /* scheduler.c: the loop. By the owner. */
 bool aw__rt_acquire(aw_runtime *rt); /* become the owner; false: somebody is */
 void aw__rt_disown(aw_runtime *rt);
-int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)); /* 0, or -EDEADLK */
-void aw__rt_drain(aw_runtime *rt);                                  /* serve the inbox */
+typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED } aw__until;
+int aw__rt_run(aw_runtime *rt, aw__until until); /* 0, or -EDEADLK */
+void aw__rt_drain(aw_runtime *rt);               /* serve the inbox */
 void aw__rt_free_memory(aw_runtime *rt);
 
 /* Any thread: one less of what keeps it from being a deadlock. */
@@ -114,8 +118,10 @@ void aw__rt_unhold(aw_runtime *rt, uint32_t *count);
 /* join.c: wake the joins of other threads whose task has ended. */
 void aw__rt_wake_joins(aw_runtime *rt);
 
-/* local.c */
+/* local.c: the values are released when the task ends, the rest when it is gone. */
 void aw__locals_release(aw__task *t);
+void aw__locals_free(aw__task *t);
+const aw_place *aw__place_of(const aw__task *t);
 
 /* report.c: see there. */
 void aw__report_if_lost(aw_runtime *rt, aw__task *t);

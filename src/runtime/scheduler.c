@@ -56,7 +56,7 @@ static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
     if (AW__UNLIKELY(rt->meter.cancelling || flags & AW__COUNTED))
         count_cancels(rt, t, r != AW_PENDING);
     if (r != AW_PENDING)
-        aw__task_complete(t, r);
+        aw__task_complete(rt, t, r);
     else if (t->flags & AW__QUEUED) /* woken while it ran */
         aw__queue_push(t->flags & AW__YIELDED ? &rt->yielded : &rt->ready, t);
     else if (AW__UNLIKELY(t->armed <= 0))
@@ -144,7 +144,11 @@ static int idle(aw_runtime *rt) {
     return 0;
 }
 
-int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)) {
+static inline bool is_over(const aw_runtime *rt, aw__until until) {
+    return until == AW__ALL_ENDED ? rt->live == 0 : rt->main_task.flags & AW__DONE;
+}
+
+int aw__rt_run(aw_runtime *rt, aw__until until) {
     enum { BATCH = 64 };
     aw_waker waker = {&aw__task_waker_type, NULL};
     aw_cx cx = {&waker, rt, &rt->meter};
@@ -152,7 +156,7 @@ int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)) {
         aw__task *t;
         for (int n = 0; n < BATCH && (t = pop(rt)); n++) {
             waker.data = t;
-            if (run_task(rt, t, &cx) && done(rt)) return 0;
+            if (run_task(rt, t, &cx) && is_over(rt, until)) return 0;
         }
         if (aw__load_relaxed(&rt->inbox)) aw__rt_drain(rt);
         /* Another thread may insert a timer at any time: `asleep` is what tells it to wake us. */
@@ -164,7 +168,7 @@ int aw__rt_run(aw_runtime *rt, bool (*done)(const aw_runtime *rt)) {
         }
         rt->looked = false;
         append_yielded(rt);
-        if (done(rt)) return 0;
+        if (is_over(rt, until)) return 0;
         if (!rt->ready.head) {
             int error = idle(rt);
             if (error) return error;
@@ -198,10 +202,6 @@ void aw__rt_disown(aw_runtime *rt) {
 
 /* ---- block_on --------------------------------------------------------------------------------- */
 
-static bool main_done(const aw_runtime *rt) {
-    return rt->main_task.flags & AW__DONE;
-}
-
 /* Run the main future to its end; by the owner. `so_far` is what was counted while another thread
  * owned the runtime and it was polled beside it. */
 static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
@@ -213,13 +213,13 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
     t->fail = (int16_t)so_far->fail;
     t->cancelling = 0;
     t->status = AW__RUNNING;
-    aw__task_wake_local(t);
-    int error = aw__rt_run(rt, main_done);
+    aw__task_wake_local(rt, t);
+    int error = aw__rt_run(rt, AW__MAIN_ENDED);
     if (error) {
         aw__report_deadlock(rt);
         /* Its memory is the caller's, who is about to go on: it must be gone first. */
         aw__task_abort_local(t);
-        if (aw__rt_run(rt, main_done))
+        if (aw__rt_run(rt, AW__MAIN_ENDED))
             aw__misuse("the main future '%s' cannot be cancelled: nothing will wake it",
                        f->type->name);
     }

@@ -43,7 +43,7 @@ static void serve_orphan(aw_runtime *rt, aw__task *t) {
 }
 
 void aw__task_request(aw__task *t, uint32_t bits, int refs) {
-    aw_runtime *rt = t->rt;
+    aw_runtime *rt = aw__task_rt(t);
     uint32_t old = aw__load_relaxed(&t->shared), new;
     bool send;
     do {
@@ -56,29 +56,21 @@ void aw__task_request(aw__task *t, uint32_t bits, int refs) {
     if (send && !(old & AW__INBOX) && !aw__inbox_push(rt, t)) serve_orphan(rt, t);
 }
 
-/* Into the list of tasks. */
-static void adopt(aw_runtime *rt, aw__task *t) {
-    rt->allocated++;
-    rt->live++;
-    t->all_next = rt->all;
-    t->all_prev = NULL;
-    if (rt->all) rt->all->all_prev = t;
-    rt->all = t;
-}
-
 void aw__task_serve(aw__task *t) {
-    aw_runtime *rt = t->rt;
+    aw_runtime *rt = aw__task_rt(t);
     uint32_t bits = aw__exchange(&t->shared, 0u);
     t->local += aw__ref_count(bits) + 1; /* ours, for the time being */
     if (bits & AW__NEW) {
-        adopt(rt, t);
+        rt->allocated++;
+        rt->live++;
+        aw__room_adopt(t);
         if (aw__load_relaxed(&rt->closing)) {
             aw__cancel_unstarted(aw__task_frame(t));
-            aw__task_complete(t, AW_CANCELLED);
+            aw__task_complete(rt, t, AW_CANCELLED);
         }
     }
     if (bits & AW__ABORT) aw__task_abort_local(t);
-    if (bits & AW__WAKE) aw__task_wake_local(t);
+    if (bits & AW__WAKE) aw__task_wake_local(rt, t);
     if (bits & AW__KICK) aw__rt_wake_joins(rt);
     if (bits & AW__DROP) {
         t->flags &= (uint16_t)~AW__HANDLE;
@@ -91,13 +83,11 @@ void aw__task_serve(aw__task *t) {
 /* ---- References ------------------------------------------------------------------------------- */
 
 static void free_task(aw__task *t) {
-    aw_runtime *rt = t->rt;
+    aw_runtime *rt = aw__task_rt(t);
     rt->allocated--;
+    if (AW__UNLIKELY(t->place & 1)) aw__locals_free(t);
     t->flags |= AW__FREED;
-    if (t->flags & AW__STORAGE)
-        aw__store_release(&t->rt, (aw_runtime *)NULL);
-    else if (!(t->flags & AW__MAIN)) /* which is part of the runtime */
-        aw__room_give(rt, t, sizeof *t + t->size);
+    if (!(t->flags & AW__MAIN)) aw__room_give(t); /* that is part of the runtime */
 }
 
 void aw__task_release(aw__task *t) {
@@ -117,8 +107,7 @@ void aw__task_release(aw__task *t) {
 
 /* ---- Wakers ----------------------------------------------------------------------------------- */
 
-void aw__task_wake_local(aw__task *t) {
-    aw_runtime *rt = t->rt;
+void aw__task_wake_local(aw_runtime *rt, aw__task *t) {
     if (t == rt->current) {
         /* It may end in this very poll: it is queued when it has not. A plain wake beats a yield. */
         if (!rt->meter.yielding)
@@ -132,15 +121,16 @@ void aw__task_wake_local(aw__task *t) {
 }
 
 void aw__task_wake(aw__task *t) {
-    if (aw__is_owner(t->rt))
-        aw__task_wake_local(t);
+    aw_runtime *rt = aw__task_rt(t);
+    if (aw__is_owner(rt))
+        aw__task_wake_local(rt, t);
     else
         aw__task_request(t, AW__WAKE, 0);
 }
 
 static aw_waker waker_clone(void *data) {
     aw__task *t = data;
-    if (aw__is_owner(t->rt))
+    if (aw__is_owner(aw__task_rt(t)))
         t->local++;
     else
         aw__fetch_add_relaxed(&t->shared, (uint32_t)AW__REF);
@@ -153,8 +143,9 @@ static void waker_wake_by_ref(void *data) {
 
 static void waker_wake(void *data) {
     aw__task *t = data;
-    if (aw__is_owner(t->rt)) {
-        aw__task_wake_local(t);
+    aw_runtime *rt = aw__task_rt(t);
+    if (aw__is_owner(rt)) {
+        aw__task_wake_local(rt, t);
         aw__task_release(t);
     } else {
         aw__task_request(t, AW__WAKE, -1);
@@ -163,7 +154,7 @@ static void waker_wake(void *data) {
 
 static void waker_drop(void *data) {
     aw__task *t = data;
-    if (aw__is_owner(t->rt))
+    if (aw__is_owner(aw__task_rt(t)))
         aw__task_release(t);
     else
         aw__task_request(t, 0, -1);
@@ -181,11 +172,6 @@ const aw_waker_type aw__task_waker_type = {
 
 /* ---- Spawn ------------------------------------------------------------------------------------ */
 
-static void set_id(aw__task *t, uint64_t id) {
-    t->id_low = (uint32_t)id;
-    t->id_high = (uint16_t)(id >> 32);
-}
-
 static aw_future *spawn_failed(aw_future *f, int error) {
     aw__cancel_unstarted(f);
     return aw__error_handle(error);
@@ -193,47 +179,42 @@ static aw_future *spawn_failed(aw_future *f, int error) {
 
 aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
                            void *storage) {
-    if (!rt) rt = aw_runtime_current();
+    if (!rt) rt = aw__thread.running ? aw__thread.running : aw_runtime_current();
     if (!rt) {
         aw_log(AW_LOG_PROBLEM, "%s:%d: spawn of '%s' outside a runtime: enter one first",
                place->file, place->line, f->type->name);
         return spawn_failed(f, -ENXIO);
     }
     if (aw__load_acquire(&rt->closing)) return spawn_failed(f, -ECANCELED);
-    if (size > UINT32_MAX - sizeof(aw__task)) return spawn_failed(f, -ENOMEM);
-    aw__task *t = storage;
+    if (size > UINT32_MAX - AW_TASK_OVERHEAD) return spawn_failed(f, -ENOMEM);
     if (storage && !aw__task_storage_free(storage)) return spawn_failed(f, -EBUSY);
-    if (!storage) t = aw__room_take(rt, sizeof *t + size);
+    aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
     if (!t) return spawn_failed(f, -ENOMEM);
 
     /* One by one: gcc clears a whole struct with a string instruction, which is slow to start. */
     t->next = t->inbox_next = NULL;
-    t->rt = rt;
     t->shared = 0;
     t->local = 2; /* the runtime's and the handle's */
     t->status = AW__RUNNING;
     t->armed = 0;
-    t->flags = AW__HANDLE | (storage ? AW__STORAGE : 0);
+    t->flags = AW__HANDLE;
     t->fail = 0;
-    t->size = (uint32_t)size;
     t->joiner = NULL;
-    t->place = place;
+    t->place = (uintptr_t)place;
     t->cancelling = 0;
-    t->locals = NULL;
     memcpy(aw__task_frame(t), f, size);
     if (aw__is_owner(rt)) {
-        set_id(t, rt->next_id += 2);
-        adopt(rt, t);
-        aw__task_wake_local(t);
+        t->id = rt->next_id += 2;
+        t->flags |= AW__QUEUED;
+        rt->allocated++;
+        rt->live++;
+        aw__queue_push(&rt->ready, t);
     } else {
-        set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, 2u));
+        t->id = aw__fetch_add_relaxed(&rt->outside_ids, 2u);
         t->shared = AW__NEW | AW__WAKE | AW__INBOX;
         if (!aw__inbox_push(rt, t)) {
             aw_future *failed = spawn_failed(aw__task_frame(t), -ECANCELED);
-            if (storage)
-                aw__store_release(&t->rt, (aw_runtime *)NULL);
-            else
-                aw__room_give(rt, t, sizeof *t + size);
+            aw__room_give(t);
             return failed;
         }
     }
@@ -241,22 +222,16 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
 }
 
 bool aw__task_storage_free(const void *room) {
-    return aw__load_acquire(&((const aw__task *)room)->rt) == NULL;
+    return aw__load_acquire(&((const aw__room *)room)->rt) == NULL;
 }
 
 /* ---- End -------------------------------------------------------------------------------------- */
 
-void aw__task_complete(aw__task *t, aw_poll answer) {
-    aw_runtime *rt = t->rt;
+void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer) {
     t->flags |= AW__DONE;
-    if (AW__UNLIKELY(t->locals != NULL)) aw__locals_release(t);
+    if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     if (!(t->flags & AW__MAIN)) {
         rt->live--;
-        if (t->all_next) t->all_next->all_prev = t->all_prev;
-        if (t->all_prev)
-            t->all_prev->all_next = t->all_next;
-        else
-            rt->all = t->all_next;
         if (answer == AW_READY && !(t->flags & AW__HANDLE)) aw_future_discard(aw__task_frame(t));
     }
     int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
@@ -264,9 +239,11 @@ void aw__task_complete(aw__task *t, aw_poll answer) {
     aw__store_release(&t->status, status);
     if (t->joiner) {
         aw_waker waker = t->joiner->waker, later;
-        t->joiner->linked = false;
         t->joiner = NULL;
-        if (aw__wake_or_clone(&waker, &later)) aw_waker_wake(later);
+        if (AW__LIKELY(waker.type == &aw__task_waker_type))
+            aw__task_wake(waker.data);
+        else if (aw__wake_or_clone(&waker, &later))
+            aw_waker_wake(later);
     }
     if (aw__load_relaxed(&rt->joins)) aw__rt_wake_joins(rt);
     if (!(t->flags & AW__MAIN)) aw__task_release(t);
@@ -277,13 +254,13 @@ void aw__task_complete(aw__task *t, aw_poll answer) {
 void aw__task_abort_local(aw__task *t) {
     if (t->flags & (AW__DONE | AW__CANCEL)) return;
     t->flags |= AW__CANCEL;
-    aw__task_wake_local(t);
+    aw__task_wake_local(aw__task_rt(t), t);
 }
 
 void aw__task_abort(aw_future *frame) {
     if (!frame || aw__handle_error(frame)) return;
     aw__task *t = aw__task_of(frame);
-    if (aw__is_owner(t->rt))
+    if (aw__is_owner(aw__task_rt(t)))
         aw__task_abort_local(t);
     else
         aw__task_request(t, AW__ABORT, 0);
@@ -292,7 +269,7 @@ void aw__task_abort(aw_future *frame) {
 void aw__task_drop(aw_future *frame) {
     if (!frame || aw__handle_error(frame)) return;
     aw__task *t = aw__task_of(frame);
-    if (!aw__is_owner(t->rt)) {
+    if (!aw__is_owner(aw__task_rt(t))) {
         aw__task_request(t, AW__DROP, 0); /* the owner gives up the handle's reference */
         return;
     }
@@ -310,24 +287,24 @@ int aw__task_error(const aw_future *frame) {
 }
 
 uint64_t aw__task_id(const aw_future *frame) {
-    return aw__handle_error(frame) ? 0 : aw__task_number(aw__task_of(frame));
+    return aw__handle_error(frame) ? 0 : aw__task_of(frame)->id;
 }
 
 const char *aw__task_name(const aw_future *frame) {
     if (aw__handle_error(frame)) return "(not spawned)";
-    const aw__task *t = aw__task_of(frame);
-    return t->place->name ? t->place->name : frame->type->name;
+    const aw_place *place = aw__place_of(aw__task_of(frame));
+    return place->name ? place->name : frame->type->name;
 }
 
 const aw_place *aw__task_place(const aw_future *frame) {
-    return aw__handle_error(frame) ? NULL : aw__task_of(frame)->place;
+    return aw__handle_error(frame) ? NULL : aw__place_of(aw__task_of(frame));
 }
 
 /* ---- From inside ------------------------------------------------------------------------------ */
 
 uint64_t aw_current_task_id(void) {
     const aw_runtime *rt = aw__thread.running;
-    return rt && rt->current ? aw__task_number(rt->current) : 0;
+    return rt && rt->current ? rt->current->id : 0;
 }
 
 static aw__task *current_task(const aw_cx *cx) {

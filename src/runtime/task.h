@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task: one allocation that holds this header and, right behind it, the future. The handle that
- * users get is the address of that future.
+ * A task: this header and, right behind it, the future, in a room (room.h), which knows the runtime. The
+ * handle that users get is the address of that future.
  *
  * Two kinds of fields. Most belong to the *owner*, the thread that runs the runtime, which uses plain
  * loads and stores. Every other thread goes through `shared`, one atomic word, and the inbox.
@@ -31,30 +31,29 @@
 #include <awake/task.h>
 
 #include "core/atomic.h"
+#include "runtime/room.h"
 
 typedef struct aw__task aw__task;
 
 struct aw__task {
     aw__task *next;       /* owner: in the run queue */
     aw__task *inbox_next; /* in the inbox */
-    aw_runtime *rt;       /* NULL: storage of the caller's that is not in use */
     uint32_t shared;      /* atomic: see above */
     int32_t local;        /* owner: references counted here */
     int32_t status;       /* atomic: see AW__RUNNING; written by the owner when it ends */
     int32_t armed;        /* owner: waits that will wake it */
     uint16_t flags;       /* owner */
     int16_t fail;         /* owner: the code of AW_FAIL */
-    uint32_t size;        /* of the future */
+    uint16_t cancelling;  /* owner: futures in it that are being cancelled */
+    uint16_t room;        /* where its room begins: so many steps before it */
     struct aw_task_join_future *joiner; /* owner: the join that waits for it on this thread */
-    aw__task *all_next, *all_prev;      /* owner: the list of tasks that have not ended */
-    const aw_place *place;
-    uint32_t id_low;
-    uint16_t id_high;
-    uint16_t cancelling;      /* owner: futures in it that are being cancelled */
-    struct aw__local *locals; /* owner */
+    uintptr_t
+        place; /* atomic: the aw_place; when odd the task has locals, which know it: local.c */
+    uint64_t id;
 };
 
-_Static_assert(sizeof(aw__task) == AW_TASK_OVERHEAD, "AW_TASK_OVERHEAD in awake/task.h");
+_Static_assert(sizeof(aw__room) + sizeof(aw__task) == AW_TASK_OVERHEAD,
+               "AW_TASK_OVERHEAD in awake/task.h");
 
 enum { /* shared */
        AW__INBOX = 1,
@@ -73,7 +72,6 @@ enum { /* flags */
        AW__CANCEL = 4,    /* to be cancelled, not polled */
        AW__MAIN = 8,      /* the future of block_on, which is not behind the header */
        AW__HANDLE = 16,   /* somebody has the handle */
-       AW__STORAGE = 32,  /* in memory of the caller's */
        AW__FREELY = 64,   /* without a budget */
        AW__COUNTED = 128, /* in the runtime's count of tasks that are being cancelled */
        AW__YIELDED = 256, /* woken while it runs, and content to wait */
@@ -97,8 +95,11 @@ static inline int32_t aw__ref_count(uint32_t shared) {
     return (int32_t)shared >> 8;
 }
 
-static inline uint64_t aw__task_number(const aw__task *t) {
-    return (uint64_t)t->id_high << 32 | t->id_low;
+static inline aw__room *aw__task_room(const aw__task *t) {
+    return (aw__room *)((uintptr_t)t - (uintptr_t)t->room * AW__ROOM_STEP);
+}
+static inline aw_runtime *aw__task_rt(const aw__task *t) {
+    return aw__task_room(t)->rt;
 }
 
 /* A handle that stands for a failed spawn is a small negative multiple of 16. */
@@ -119,10 +120,10 @@ void aw__task_wake(aw__task *t);
 void aw__task_request(aw__task *t, uint32_t bits, int refs);
 
 /* Owner only. */
-void aw__task_wake_local(aw__task *t);
+void aw__task_wake_local(aw_runtime *rt, aw__task *t);
 void aw__task_abort_local(aw__task *t);
 void aw__task_release(aw__task *t);
-void aw__task_complete(aw__task *t, aw_poll answer);
+void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer);
 /* Act on what other threads asked for (rule 2), or, once closed, on their behalf (rule 5). */
 void aw__task_serve(aw__task *t);
 
