@@ -22,22 +22,26 @@ static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
     j->linked = false;
 }
 
-/* Take a join out of where it waits. */
-static void unlink_join(aw_task_join_future *j, aw__task *t) {
-    if (!j->outside) {
-        if (!aw__is_owner(aw__task_rt(t)))
-            aw__misuse("a join that was polled by a task of its own runtime was moved out of it");
-        if (t->joiner == j) t->joiner = NULL;
-        return;
-    }
-    aw__lock(&aw__task_rt(t)->lock);
-    if (j->linked) list_remove(aw__task_rt(t), j);
-    aw__unlock(&aw__task_rt(t)->lock);
-}
-
 enum { FRESH, ARMED, ARMED_OUTSIDE, TOOK }; /* state; TOOK: it has ended, and took the output */
 
-static void arm(aw_task_join_future *j, aw_cx *cx, bool outside) {
+static void unlink_outside(aw_task_join_future *j, aw_runtime *rt) {
+    aw__lock(&rt->lock);
+    if (j->linked) list_remove(rt, j);
+    aw__unlock(&rt->lock);
+}
+
+/* Take a join out of where it waits. */
+static inline void unlink_join(aw_task_join_future *j, aw__task *t) {
+    if (AW__UNLIKELY(j->outside)) {
+        unlink_outside(j, aw__task_rt(t));
+        return;
+    }
+    if (AW__UNLIKELY(!aw__is_owner(aw__task_rt(t))))
+        aw__misuse("a join that was polled by a task of its own runtime was moved out of it");
+    if (t->joiner == j) t->joiner = NULL;
+}
+
+static inline void arm(aw_task_join_future *j, aw_cx *cx, bool outside) {
     j->future.state = outside ? ARMED_OUTSIDE : ARMED;
     if (outside)
         aw_cx_arm(cx);
@@ -45,16 +49,13 @@ static void arm(aw_task_join_future *j, aw_cx *cx, bool outside) {
         aw_cx_arm_inside(cx);
 }
 
-static void disarm(aw_task_join_future *j, aw_cx *cx) {
+static inline void disarm(aw_task_join_future *j, aw_cx *cx) {
     if (!aw_waker_will_wake(&j->waker, cx->waker)) return; /* armed by another task */
     if (j->future.state == ARMED_OUTSIDE) aw_cx_disarm(cx);
     if (j->future.state == ARMED) aw_cx_disarm_inside(cx);
 }
 
-static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx) {
-    /* Also when it is linked no more: the owner may still be waking us, under the lock. */
-    if (j->future.state != FRESH) unlink_join(j, t);
-    disarm(j, cx);
+static inline aw_poll take(aw_task_join_future *j, aw__task *t, int status) {
     if (status == AW__FINISHED) {
         aw__store_relaxed(&t->status, AW__TAKEN);
         j->future.state = TOOK;
@@ -63,42 +64,39 @@ static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx
     return AW_READY;
 }
 
+static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx) {
+    if (j->future.state != FRESH) {
+        /* Also when it is linked no more: the owner may still be waking us, under the lock. */
+        unlink_join(j, t);
+        disarm(j, cx);
+    }
+    return take(j, t, status);
+}
+
 static AW__COLD void two_joins(const aw__task *t) {
     char name[256];
     aw__name_task(name, sizeof name, t);
     aw__misuse("two joins wait for %s at once", name);
 }
 
-static aw_poll join_poll(aw_future *self, aw_cx *cx) {
-    aw_task_join_future *j = (aw_task_join_future *)self;
-    j->out = aw__handle_error(j->task);
-    if (j->out) return AW_READY;
-
-    aw__task *t = aw__task_of(j->task);
-    int status = aw__load_acquire(&t->status);
-    if (status != AW__RUNNING) {
-        if (aw_cx_spend(cx)) return finish(j, t, status, cx);
-        if (j->future.state != FRESH)
-            unlink_join(j, t); /* the waker of the poll before may be gone */
-        return AW_PENDING;
-    }
-
-    bool outside = !aw__is_owner(aw__task_rt(t));
+/* Not on the owner's thread, or not for the first time. */
+static AW__COLD aw_poll wait(aw_task_join_future *j, aw__task *t, aw_cx *cx) {
+    aw_runtime *rt = aw__task_rt(t);
+    bool outside = !aw__is_owner(rt);
     bool same = j->future.state != FRESH && j->outside == outside &&
                 aw_waker_will_wake(&j->waker, cx->waker);
     if (!same) {
         if (j->future.state != FRESH) unlink_join(j, t); /* polled elsewhere before */
-        arm(j, cx, cx->runtime != aw__task_rt(t));
+        arm(j, cx, cx->runtime != rt);
     }
     j->outside = outside;
     if (!outside) {
-        if (AW__UNLIKELY(t->joiner && t->joiner != j)) two_joins(t);
+        if (t->joiner && t->joiner != j) two_joins(t);
         j->waker = *cx->waker;
         t->joiner = j;
         return AW_PENDING;
     }
     if (same) return AW_PENDING;
-    aw_runtime *rt = aw__task_rt(t);
     aw__lock(&rt->lock);
     j->waker = *cx->waker;
     j->linked = true;
@@ -107,12 +105,54 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     if (j->next) j->next->prev = j;
     aw__store_relaxed(&rt->joins, j);
     aw__unlock(&rt->lock);
-    status = aw__load_acquire(&t->status);
+    int status = aw__load_acquire(&t->status);
     if (status != AW__RUNNING) return finish(j, t, status, cx);
     aw__task_request(&rt->main_task, AW__KICK, 0);
     /* The runtime may have ended meanwhile: then nobody serves the request. */
     status = aw__load_acquire(&t->status);
     return status == AW__RUNNING ? AW_PENDING : finish(j, t, status, cx);
+}
+
+/* All that can be met once the task has ended. */
+static AW__COLD aw_poll end(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx) {
+    if (aw_cx_spend(cx)) return finish(j, t, status, cx);
+    if (j->future.state != FRESH) unlink_join(j, t); /* the waker of the poll before may be gone */
+    return AW_PENDING;
+}
+
+static AW__COLD aw_poll not_spawned(aw_task_join_future *j) {
+    j->out = aw__handle_error(j->task);
+    return AW_READY;
+}
+
+/* Armed by this very waker, on the owner's thread. */
+static inline bool is_plain(const aw_task_join_future *j, const aw__task *t, const aw_cx *cx) {
+    return j->future.state == ARMED && !j->outside && aw__is_owner(aw__task_rt(t)) &&
+           j->waker.data == cx->waker->data && j->waker.type == cx->waker->type;
+}
+
+/* The usual ways are here, without a call: a join that finds the task ended, or waits for it and is
+ * woken, on the owner's thread. */
+static aw_poll join_poll(aw_future *self, aw_cx *cx) {
+    aw_task_join_future *j = (aw_task_join_future *)self;
+    if (AW__UNLIKELY(aw__handle_error(j->task))) return not_spawned(j);
+    aw__task *t = aw__task_of(j->task);
+    int status = aw__load_acquire(&t->status);
+    if (status != AW__RUNNING) {
+        if (AW__UNLIKELY(!cx->meter || !cx->meter->budget)) return end(j, t, status, cx);
+        if (self->state != FRESH) {
+            if (AW__UNLIKELY(!is_plain(j, t, cx))) return end(j, t, status, cx);
+            cx->meter->armed--;
+        }
+        cx->meter->budget--;
+        return take(j, t, status);
+    }
+    aw_runtime *rt = aw__task_rt(t);
+    if (AW__UNLIKELY(self->state != FRESH || !aw__is_owner(rt) || t->joiner)) return wait(j, t, cx);
+    arm(j, cx, cx->runtime != rt);
+    j->waker = *cx->waker;
+    t->joiner = j;
+    return AW_PENDING;
 }
 
 static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
