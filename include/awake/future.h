@@ -93,9 +93,9 @@ typedef struct aw__meter {
     int32_t armed;       /* change in the number of waits that will wake the task */
     int32_t outside;     /* of those, the ones that may be ended from outside the runtime */
     int32_t cancelling;  /* change in the number of futures that are being cancelled */
-    uint64_t random;     /* for fair choices */
-    bool yielding;       /* a wake of the running task means: behind the others */
     int fail;            /* a negative errno: the task is to end with it */
+    bool yielding;       /* a wake of the running task means: behind the others */
+    uint64_t random;     /* for fair choices */
     uint32_t stack_size; /* of fibers that do not ask for one; 0: the default */
 } aw__meter;
 

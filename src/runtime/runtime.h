@@ -14,7 +14,6 @@
 
 typedef struct aw__queue {
     aw__task *head, *tail;
-    uint32_t count;
 } aw__queue;
 
 struct aw_runtime {
@@ -97,7 +96,6 @@ static inline void aw__queue_push(aw__queue *q, aw__task *t) {
     else
         q->head = t;
     q->tail = t;
-    q->count++;
 }
 
 /* Sleep until a deadline of the seam's clock, and end that from any thread. */

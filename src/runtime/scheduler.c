@@ -28,33 +28,39 @@ static void count_cancels(aw_runtime *rt, aw__task *t, bool ended) {
     if (counts && rt->watch_at == AW_FOREVER) aw__watch_begin(rt);
 }
 
-/* Out of the way of the common path. */
-static AW__COLD aw_poll cancel_task(aw_future *f, aw_cx *cx) {
-    return aw_future_cancel(f, cx);
-}
-
-static AW__COLD void fail_task(aw_runtime *rt, aw__task *t, aw_poll r) {
+static void fail_task(aw_runtime *rt, aw__task *t, aw_poll r) {
     if (r == AW_READY) return;
     if (!t->fail) t->fail = (int16_t)rt->meter.fail;
     if (r == AW_PENDING) t->flags |= AW__CANCEL | AW__QUEUED;
+}
+
+/* What is not so with most tasks is out of the way: before the poll, and after it. */
+static AW__COLD aw_poll poll_special(aw_runtime *rt, aw__task *t, aw_future *f, aw_cx *cx) {
+    if (t->flags & AW__FREELY) rt->meter.budget = UINT32_MAX;
+    return t->flags & AW__CANCEL ? aw_future_cancel(f, cx) : aw_future_poll(f, cx);
+}
+
+static AW__COLD void count_special(aw_runtime *rt, aw__task *t, aw_poll r) {
+    if (rt->meter.fail) fail_task(rt, t, r);
+    if (rt->meter.cancelling || t->flags & AW__COUNTED) count_cancels(rt, t, r != AW_PENDING);
 }
 
 /* True: it has ended. */
 static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
     uint16_t flags = t->flags & (uint16_t) ~(AW__QUEUED | AW__YIELDED);
     aw_future *f = AW__UNLIKELY(flags & AW__MAIN) ? rt->main : aw__task_frame(t);
-    rt->meter.budget = AW__UNLIKELY(flags & AW__FREELY) ? UINT32_MAX : rt->budget;
+    rt->meter.budget = rt->budget;
     rt->meter.armed = rt->meter.outside = rt->meter.cancelling = rt->meter.fail = 0;
     rt->current = t;
     t->flags = flags;
-    aw_poll r = AW__UNLIKELY(flags & AW__CANCEL) ? cancel_task(f, cx) : aw_future_poll(f, cx);
+    aw_poll r = AW__UNLIKELY(flags & (AW__FREELY | AW__CANCEL)) ? poll_special(rt, t, f, cx)
+                                                                : aw_future_poll(f, cx);
     rt->current = NULL;
-    if (AW__UNLIKELY(rt->meter.fail)) fail_task(rt, t, r);
     t->armed += rt->meter.armed;
     rt->outside += rt->meter.outside;
     if (AW__UNLIKELY(flags & AW__MAIN)) rt->main_outside += rt->meter.outside;
-    if (AW__UNLIKELY(rt->meter.cancelling || flags & AW__COUNTED))
-        count_cancels(rt, t, r != AW_PENDING);
+    if (AW__UNLIKELY(rt->meter.fail | rt->meter.cancelling || flags & AW__COUNTED))
+        count_special(rt, t, r);
     if (r != AW_PENDING)
         aw__task_complete(rt, t, r);
     else if (t->flags & AW__QUEUED) /* woken while it ran */
@@ -70,7 +76,10 @@ static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
 static AW__COLD aw__task *pick(aw_runtime *rt) {
     aw__queue *q = &rt->ready;
     aw__task *before = NULL, *t = q->head;
-    uint32_t n = q->count < 32 ? q->count : 32, i = n > 1 ? rt->seam.pick(rt->seam.data, n) : 0;
+    uint32_t n = 0, i;
+    for (const aw__task *next = t; next && n < 32; next = next->next)
+        n++;
+    i = n > 1 ? rt->seam.pick(rt->seam.data, n) : 0;
     for (i = i < n ? i : 0; i; i--) {
         before = t;
         t = t->next;
@@ -80,7 +89,6 @@ static AW__COLD aw__task *pick(aw_runtime *rt) {
     else
         q->head = t->next;
     if (q->tail == t) q->tail = before;
-    q->count--;
     return t;
 }
 
@@ -91,7 +99,6 @@ static inline aw__task *pop(aw_runtime *rt) {
     if (AW__UNLIKELY(rt->seam.pick != NULL)) return pick(rt);
     q->head = t->next;
     if (!q->head) q->tail = NULL;
-    q->count--;
     return t;
 }
 
@@ -104,8 +111,7 @@ static void append_yielded(aw_runtime *rt) {
     else
         q->head = y->head;
     q->tail = y->tail;
-    q->count += y->count;
-    *y = (aw__queue){NULL, NULL, 0};
+    *y = (aw__queue){NULL, NULL};
 }
 
 void aw__rt_drain(aw_runtime *rt) {

@@ -107,13 +107,17 @@ void aw__task_release(aw__task *t) {
 
 /* ---- Wakers ----------------------------------------------------------------------------------- */
 
+/* It may end in this very poll: it is queued when it has not. A plain wake beats a yield. */
+static inline void wake_current(aw_runtime *rt, aw__task *t) {
+    if (!rt->meter.yielding)
+        t->flags = (uint16_t)((t->flags | AW__QUEUED) & ~AW__YIELDED);
+    else if (!(t->flags & AW__QUEUED))
+        t->flags |= AW__QUEUED | AW__YIELDED;
+}
+
 void aw__task_wake_local(aw_runtime *rt, aw__task *t) {
     if (t == rt->current) {
-        /* It may end in this very poll: it is queued when it has not. A plain wake beats a yield. */
-        if (!rt->meter.yielding)
-            t->flags = (uint16_t)((t->flags | AW__QUEUED) & ~AW__YIELDED);
-        else if (!(t->flags & AW__QUEUED))
-            t->flags |= AW__QUEUED | AW__YIELDED;
+        wake_current(rt, t);
     } else if (!(t->flags & (AW__QUEUED | AW__DONE))) {
         t->flags |= AW__QUEUED;
         aw__queue_push(&rt->ready, t);
@@ -121,8 +125,10 @@ void aw__task_wake_local(aw_runtime *rt, aw__task *t) {
 }
 
 void aw__task_wake(aw__task *t) {
-    aw_runtime *rt = aw__task_rt(t);
-    if (aw__is_owner(rt))
+    aw_runtime *rt = aw__thread.running;
+    if (rt && t == rt->current)
+        wake_current(rt, t);
+    else if (rt && rt == aw__task_rt(t))
         aw__task_wake_local(rt, t);
     else
         aw__task_request(t, AW__WAKE, 0);
