@@ -151,8 +151,6 @@ static inline void aw__await_begin(aw_future *self, uint32_t *child_at, aw_futur
                                    size_t size, const char *file, int line) {
     size_t at = (size_t)((char *)child - (char *)self);
     if (AW_CHECKS && AW__UNLIKELY(at >= size)) aw__async_bad_await(self, file, line, true);
-    if (AW_CHECKS && AW__UNLIKELY(self->state & AW__NO_AWAIT))
-        aw__async_bad_await(self, file, line, false);
     *child_at = (uint32_t)at;
     self->state = (self->state & ~AW__LINE_MASK) | (uint32_t)line;
 }
@@ -162,21 +160,23 @@ static inline bool aw__async_cut_here(const aw_future *self) {
     return aw_future_cancelling(self) && !(self->state & AW__IN_FINALLY);
 }
 
-/* What is overwritten must not be running. */
+/* What is overwritten must not be running. Only what has not ended has an address in its life. */
 static inline void aw__check_room(const aw_future *child, const char *file, int line) {
     unsigned life = aw__life(child);
-    if (AW_CHECKS && AW__UNLIKELY(life - AW__POLLED < 3u && child->life == (aw__pin(child) | life)))
+    if (AW_CHECKS && AW__UNLIKELY(child->life > AW__LIFE_MASK) && life - AW__POLLED < 3u &&
+        child->life == (aw__pin(child) | life))
         aw__async_bad_room(child, file, line);
 }
 
 static inline aw_poll aw__await(aw_future *self, aw_future *child, aw_cx *cx, const char *file,
                                 int line) {
-    if (AW__LIKELY(aw__life(self) == AW__POLLED)) return aw__poll_at(child, cx, file, line);
+    if (AW__LIKELY(!aw_future_cancelling(self))) return aw__poll_at(child, cx, file, line);
     return aw__await_cancelling(self, child, cx, file, line);
 }
 
 static inline bool aw__async_unstarted(aw_future *self) {
-    if (AW__LIKELY(aw__life(self) != AW__CANCELLING_FRESH)) return false;
+    if (AW__LIKELY(!aw_future_cancelling(self)) || aw__life(self) != AW__CANCELLING_FRESH)
+        return false;
     self->state |= AW__CUT | AW__NO_AWAIT;
     return true;
 }
@@ -321,6 +321,8 @@ aw__finish:                                                                     
     do {                                                                                           \
         aw__await_begin(&self->future, &self->aw_child, &self->future, sizeof *self, __FILE__,     \
                         __LINE__);                                                                 \
+        if (AW_CHECKS && AW__UNLIKELY(self->future.state & AW__NO_AWAIT))                          \
+            aw__async_bad_await(&self->future, __FILE__, __LINE__, false);                         \
         before;                                                                                    \
         if (!aw__async_cut_here(&self->future)) return (aw__step){AW_PENDING};                     \
         __attribute__((fallthrough));                                                              \

@@ -169,7 +169,7 @@ AW_API uint64_t aw_cx_random(aw_cx *cx);
 enum {
     AW__FRESH,
     AW__POLLED,
-    AW__CANCELLING,
+    AW__CANCELLING,       /* as a bit it is only in this and the next one */
     AW__CANCELLING_FRESH, /* cancelled before its first poll */
     AW__READY,
     AW__GONE,
@@ -180,7 +180,9 @@ static inline unsigned aw__life(const aw_future *f) {
     return f->life & AW__LIFE_MASK;
 }
 static inline uint32_t aw__pin(const aw_future *f) {
-    return (uint32_t)(uintptr_t)f & ~(uint32_t)AW__LIFE_MASK;
+    uint32_t at = (uint32_t)(uintptr_t)
+        f; /* its low bits are clear where pointers are aligned to 8 */
+    return __alignof__(aw_future) > AW__LIFE_MASK ? at : at & ~(uint32_t)AW__LIFE_MASK;
 }
 
 /* Aborts with a message unless the call is allowed after all (a type that may move). */
@@ -237,7 +239,7 @@ static inline bool aw_future_started(const aw_future *f) {
     return life != AW__FRESH && life != AW__CANCELLING_FRESH;
 }
 static inline bool aw_future_cancelling(const aw_future *f) {
-    return aw__life(f) == AW__CANCELLING || aw__life(f) == AW__CANCELLING_FRESH;
+    return f->life & AW__CANCELLING;
 }
 static inline bool aw_future_ended(const aw_future *f) {
     return aw__life(f) >= AW__READY;

@@ -45,6 +45,7 @@ void aw__async_bad_fail(const aw_future *self, const char *file, int line) {
 
 aw_poll aw__await_cancelling(aw_future *self, aw_future *child, aw_cx *cx, const char *file,
                              int line) {
+    if (self->state & AW__NO_AWAIT) aw__async_bad_await(self, file, line, false);
     if (!aw__async_cut_here(self)) return aw__poll_at(child, cx, file, line);
     aw_poll r = aw__cancel_at(child, cx, file, line);
     if (r == AW_CANCELLED) self->state |= AW__CUT;
