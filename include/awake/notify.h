@@ -16,7 +16,7 @@ struct aw_notified;
 typedef struct aw_notify {
     uint32_t lock;
     uint32_t permit;     /* 1: a notify_one that found nobody waiting */
-    uint64_t generation; /* how many notify_waiters there were */
+    uint32_t generation; /* how many notify_waiters there were; it wraps around */
     struct aw_notified *first, *last;
 } aw_notify;
 
@@ -34,18 +34,19 @@ AW_API void aw_notify_waiters(aw_notify *n);
 /* aw-future: aw_notified */
 typedef struct aw_notified {
     aw_future future;
-    int out;
-    uint32_t got; /* atomic: who notified, see notify.c */
-    uint64_t generation;
+    union {
+        struct aw_notified *prev; /* while it waits; then NULL, */
+        int out;                  /* which is 0 */
+    };
+    struct aw_notified *next;
     aw_notify *notify;
-    struct aw_notified *next, *prev;
     aw_waker waker;
 } aw_notified;
 
 AW_API extern const aw_future_type aw_notified_type;
 
 static inline aw_notified aw_notify_wait(aw_notify *n) {
-    aw_notified f = {AW_FUTURE_INIT(&aw_notified_type), 0, 0, 0, n, NULL, NULL, {NULL, NULL}};
+    aw_notified f = {AW_FUTURE_INIT(&aw_notified_type), {NULL}, NULL, n, {NULL, NULL}};
     return f;
 }
 

@@ -107,7 +107,7 @@ static int seen;
 
 static void look_when_woken(void *data) {
     (void)data;
-    seen = __atomic_load_n(&watched.got, __ATOMIC_ACQUIRE) != 0 ? 1 : -1;
+    seen = (__atomic_load_n(&watched.future.state, __ATOMIC_ACQUIRE) & 3) > 1 ? 1 : -1;
 }
 static aw_waker looking_waker(void *data);
 static const aw_waker_type looking_type = {
