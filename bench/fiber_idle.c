@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fibers that wait, 10,000 and 100,000 of them: what each takes of memory, how many mappings they are in
+ * (a process may have vm.max_map_count), and the time to make and to cancel them.
+ *
+ * Of a stack only the pages that were touched are memory: here one each. Tables of pages are counted
+ * apart, since the kernel does not count them as the program's. Where guards are mappings, which they are
+ * before Linux 6.13, not all of them fit; the others find no stack, and do not count. */
+#include "bench.h"
+#include "memory.h"
+
+#include <string.h>
+
+enum { FEW = 10000, MANY = 100000 };
+
+static aw_notify never;
+
+AW_FIBER(int, visitor) {
+    return aw_await(aw_notify_wait(&never));
+}
+
+/* The kB in a line of /proc/self/status, in bytes. */
+static size_t status_bytes(const char *name) {
+    FILE *f = fopen("/proc/self/status", "r");
+    bench_check(f != NULL, "/proc/self/status");
+    char line[256];
+    size_t kb = 0;
+    while (fgets(line, sizeof line, f))
+        if (!strncmp(line, name, strlen(name))) kb = strtoul(line + strlen(name), NULL, 10);
+    fclose(f);
+    return kb * 1024;
+}
+
+static size_t mappings(void) {
+    FILE *f = fopen("/proc/self/maps", "r");
+    bench_check(f != NULL, "/proc/self/maps");
+    size_t lines = 0;
+    for (int c; (c = getc(f)) != EOF;)
+        lines += c == '\n';
+    fclose(f);
+    return lines;
+}
+
+static void report(const char *what, int count, double value, const char *unit) {
+    char name[64];
+    snprintf(name, sizeof name, "%s-%d", what, count);
+    bench_report(name, value, unit);
+}
+
+/* Returns how many could not be cancelled when they should. */
+AW_FIBER(int, crowd, struct visitor **tasks; int count;) {
+    int n = self->count, waiting = 0;
+    size_t resident = memory_resident(), tables = status_bytes("VmPTE:"), maps = mappings();
+
+    uint64_t start = bench_now();
+    for (int i = 0; i < n; i++)
+        self->tasks[i] = aw_spawn(AW_CALL(visitor));
+    aw_fiber_yield(); /* all of them wait now */
+    double making = (double)(bench_now() - start);
+    for (int i = 0; i < n; i++)
+        waiting += !aw_task_is_finished(self->tasks[i]);
+    bench_check(waiting > 0, "some wait");
+
+    report("waiting", n, waiting, "fibers");
+    report("make", n, making / waiting, "ns");
+    report("bytes-resident", n, (double)(memory_resident() - resident) / waiting, "bytes");
+    report("bytes-of-tables", n, (double)(status_bytes("VmPTE:") - tables) / waiting, "bytes");
+    report("mappings", n, (double)(mappings() - maps), "mappings");
+
+    start = bench_now();
+    for (int i = 0; i < n; i++)
+        aw_task_abort(self->tasks[i]);
+    int cancelled = 0;
+    for (int i = 0; i < n; i++) {
+        cancelled += aw_await(aw_task_join(self->tasks[i])) < 0;
+        aw_task_drop(self->tasks[i]);
+    }
+    report("cancel", n, (double)(bench_now() - start) / waiting, "ns");
+    return waiting - cancelled;
+}
+
+static void measure(int count) {
+    struct visitor **tasks = calloc((size_t)count, sizeof *tasks);
+    bench_check(tasks != NULL, "memory for the handles");
+    memset(tasks, 1, (size_t)count * sizeof *tasks); /* and it is real before it is measured */
+    bench_check(aw_run(AW_CALL(crowd, .tasks = tasks, .count = count)) == 0, "all are cancelled");
+    free(tasks);
+    uint64_t start = bench_now();
+    aw_stacks_trim();
+    report("trim", count, (double)(bench_now() - start) / count, "ns");
+}
+
+int main(void) {
+    measure(FEW);
+    measure(MANY);
+}

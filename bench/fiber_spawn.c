@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Spawn and join tasks that return at once, one after the other: fibers by a fiber, and async functions by
+ * an async function. */
+#include "versus.h"
+
+enum { TASKS = 300000 };
+
+AW_FIBER(int, nothing_fiber, int n;) {
+    return self->n;
+}
+
+AW_FIBER(long, fibers) {
+    long sum = 0;
+    for (int i = 0; i < TASKS; i++) {
+        struct nothing_fiber *task = aw_spawn(AW_CALL(nothing_fiber, .n = i));
+        aw_await(aw_task_join(task));
+        sum += aw_task_take(task);
+    }
+    return sum;
+}
+
+AW_ASYNC(int, nothing_async, int n;) {
+    AW_BEGIN;
+    AW_RETURN(self->n);
+    AW_END;
+}
+
+AW_ASYNC(long, functions, int i; long sum; struct nothing_async * task; aw_task_join_future join;) {
+    AW_BEGIN;
+    for (self->i = 0; self->i < TASKS; self->i++) {
+        self->task = aw_spawn(AW_CALL(nothing_async, .n = self->i));
+        AW_AWAIT(self->join, aw_task_join(self->task));
+        self->sum += aw_task_take(self->task);
+    }
+    AW_RETURN(self->sum);
+    AW_END;
+}
+
+static void run_fibers(void) {
+    bench_check(aw_run(AW_CALL(fibers)) == (long)TASKS * (TASKS - 1) / 2, "fibers");
+}
+static void run_functions(void) {
+    bench_check(aw_run(AW_CALL(functions)) == (long)TASKS * (TASKS - 1) / 2, "functions");
+}
+
+int main(void) {
+    versus ways[] = {{"one-by-one", run_fibers, TASKS, {0}},
+                     {"one-by-one-async", run_functions, TASKS, {0}}};
+    versus_report(ways, sizeof ways / sizeof ways[0]);
+}

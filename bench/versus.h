@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The same work in several ways, measured in turns in one process, so that a machine that is busy for a
+ * while spoils a turn of each and not one of them. The median of the turns is reported. */
+#ifndef AWAKE_BENCH_VERSUS_H
+#define AWAKE_BENCH_VERSUS_H
+
+#include "bench.h"
+
+enum { VERSUS_TURNS = 7 };
+
+typedef struct versus {
+    const char *name;
+    void (*run)(void);
+    double count; /* what a run does, that many times */
+    double ns[VERSUS_TURNS];
+} versus;
+
+static inline int versus_compare(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static inline void versus_report(versus *ways, size_t count) {
+    for (int turn = 0; turn < VERSUS_TURNS; turn++) {
+        for (versus *way = ways; way < ways + count; way++) {
+            uint64_t start = bench_now();
+            way->run();
+            way->ns[turn] = (double)(bench_now() - start) / way->count;
+        }
+    }
+    for (versus *way = ways; way < ways + count; way++) {
+        qsort(way->ns, VERSUS_TURNS, sizeof way->ns[0], versus_compare);
+        bench_report(way->name, way->ns[VERSUS_TURNS / 2], "ns");
+    }
+}
+
+#endif
