@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much memory each of many tasks takes: what was asked of the allocator, what malloc made of it
- * with its own header and rounding, and by how much the process grew. */
+ * How much memory each of many tasks takes: what malloc has given out, and by how much the process grew. */
 #ifndef AWAKE_BENCH_MEMORY_H
 #define AWAKE_BENCH_MEMORY_H
 
@@ -10,19 +9,7 @@
 
 #include "bench.h"
 
-static struct { size_t asked, heap, resident, tasks; } memory;
-
-static inline void *memory_alloc(void *data, size_t size) {
-    (void)data;
-    memory.asked += size;
-    return malloc(size);
-}
-
-static inline void memory_release(void *data, void *block, size_t size) {
-    (void)data;
-    memory.asked -= size;
-    free(block);
-}
+static struct { size_t heap, resident, tasks; } memory;
 
 static inline size_t memory_in_heap(void) {
     struct mallinfo2 info = mallinfo2();
@@ -39,10 +26,7 @@ static inline size_t memory_resident(void) {
 
 /* Before the tasks, and before the runtime is made. */
 static inline void memory_begin(size_t tasks) {
-    static const aw_allocator counting = {memory_alloc, memory_release, NULL};
-    aw_set_allocator(&counting);
     memory.tasks = tasks;
-    memory.asked = 0;
     memory.heap = memory_in_heap();
     memory.resident = memory_resident();
 }
@@ -50,7 +34,6 @@ static inline void memory_begin(size_t tasks) {
 /* When all of them are there and wait. The runtime itself is lost in the rounding. */
 static inline void memory_report(void) {
     double n = (double)memory.tasks;
-    bench_report("bytes-asked", (double)memory.asked / n, "bytes");
     bench_report("bytes-in-heap", (double)(memory_in_heap() - memory.heap) / n, "bytes");
     bench_report("bytes-resident", (double)(memory_resident() - memory.resident) / n, "bytes");
 }
