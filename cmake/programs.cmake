@@ -43,7 +43,8 @@ if(AWAKE_BUILD_TESTS)
     # The tests of fibers once more, on the way of switching stacks that works everywhere.
     awake_objects(awake_portable AW_FIBER_PORTABLE)
     set_target_properties(awake_portable PROPERTIES EXCLUDE_FROM_ALL ON)
-    file(GLOB sources CONFIGURE_DEPENDS tests/*/fiber_*.c)
+    file(GLOB sources CONFIGURE_DEPENDS
+        tests/unit/fiber_*.c tests/behaviour/fiber_*.c tests/stress/fiber_*.c tests/torture/fiber_*.c)
     foreach(source ${sources})
         get_filename_component(name ${source} NAME_WE)
         awake_program(test-portable-${name} tests/portable ${source} $<TARGET_OBJECTS:awake_test_main>

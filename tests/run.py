@@ -25,7 +25,8 @@ import time
 from pathlib import Path
 
 from runner.compile import compile_tests, header_tests
-from runner.cross import cross_tests
+from runner.cross import cross_tests, fiber_programs
+from runner.debugger import debugger_tests
 from runner.expected import Expected, check_text
 from runner.install import Stage, install_tests, readme_tests
 from runner.process import (DEFAULT_LIMIT, ROOT, Failed, Skipped, Test, TooSlow, describe, execute, join_text,
@@ -34,7 +35,7 @@ from runner.process import (DEFAULT_LIMIT, ROOT, Failed, Skipped, Test, TooSlow,
 # "portable": the tests of fibers on a library that switches stacks by ucontext.
 PROGRAM_SUITES = ["unit", "behaviour", "stress", "torture", "model", "portable"]
 # What concerns the sources and not the running library is tested once, without sanitizers.
-SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross"]
+SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross", "debugger"]
 SUITES = PROGRAM_SUITES + ["examples"] + SOURCE_SUITES
 
 EXIT_SKIPPED = 77
@@ -98,9 +99,8 @@ class Settings:
 
 
 def program_tests(settings, suite, pool):
-    sources = "*/fiber_*.c" if suite == "portable" else f"{suite}/*.c"
-    programs = [(source.stem, settings.build / "tests" / suite / source.stem)
-                for source in sorted((ROOT / "tests").glob(sources))]
+    sources = fiber_programs() if suite == "portable" else sorted((ROOT / "tests" / suite).glob("*.c"))
+    programs = [(source.stem, settings.build / "tests" / suite / source.stem) for source in sources]
 
     def listing(program):
         try:
@@ -202,6 +202,8 @@ def discover(settings, suites, pool):
             yield from readme_tests(stage)
         elif suite == "cross":
             yield from cross_tests(settings)
+        elif suite == "debugger":
+            yield from debugger_tests(settings)
 
 
 class Report:

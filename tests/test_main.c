@@ -191,7 +191,8 @@ bool test_under_valgrind(void) {
 }
 
 int test_scale(int n) {
-    if (!test_under_sanitizer() && !test_under_valgrind()) return n;
+    if (!test_under_sanitizer() && !test_under_valgrind() && !getenv("AWAKE_TEST_EMULATED"))
+        return n;
     return n >= 10 ? n / 10 : 1;
 }
 

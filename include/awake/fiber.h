@@ -27,7 +27,9 @@
  * first poll it is never entered: its arguments go through AW_FIBER_DROP.
  *
  * A fiber stays on the thread that first polled it, because compilers keep addresses of thread-local
- * variables (errno is one) across calls: a runtime that has run fibers is run and freed by that thread. */
+ * variables (errno is one) across calls: a runtime that has run fibers is run and freed by that thread.
+ * In C++, exceptions may be thrown and caught within a fiber, but a catch block may not await: the exceptions
+ * that are being handled are counted by thread. */
 #ifndef AWAKE_FIBER_H
 #define AWAKE_FIBER_H
 
@@ -82,7 +84,8 @@ typedef struct aw__fiber aw__fiber;
     AW__AWAIT_INTO_TIMED(aw_sleep_until(deadline), result, __VA_ARGS__)
 
 #define AW__TIMED(sleep, ...)                                                                      \
-    typedef AW_TIMEOUT(__typeof__(__VA_ARGS__)) aw__timed_type;                                    \
+    typedef __typeof__(__VA_ARGS__) aw__timed_inner; /* clang: not inside the struct */            \
+    typedef AW_TIMEOUT(aw__timed_inner) aw__timed_type;                                            \
     aw__timed_type aw__timed = {AW_FUTURE_INIT(&aw_timeout_type), 0,                               \
                                 offsetof(aw__timed_type, inner), sleep, __VA_ARGS__};              \
     int aw__err = aw_fiber_await(&aw__timed.future, __FILE__, __LINE__);                           \
@@ -135,8 +138,13 @@ typedef struct aw__shield {
     aw__fiber *fiber;
     bool open;
 } aw__shield;
-AW_API aw__shield aw__shield_begin(const char *file, int line);
+AW_API aw__fiber *aw__shield_open(const char *file, int line);
 AW_API void aw__shield_end(aw__shield *shield);
+/* Inline, so that the compiler sees that the block is entered. */
+static inline aw__shield aw__shield_begin(const char *file, int line) {
+    aw__shield shield = {aw__shield_open(file, line), true};
+    return shield;
+}
 
 /* ---- A function and a pointer as a fiber ------------------------------------------------------ */
 
@@ -169,7 +177,8 @@ static inline aw_fiber aw_fiber_of(int (*main)(void *arg), void *arg) {
  *     AW_FIBER_DECL(serve);
  * and define it in one source file: AW_FIBER_DEF(serve) { ... }, or AW_FIBER_STATIC for one that stays in
  * its file. AW_FIBER_DEF(serve, .discard = fn) names who releases an output that nobody takes.
- * AW_CALL(serve, .fd = fd, .stack_size = 65536) makes one, with a stack of at least that many bytes. */
+ * AW_CALL(serve, .fd = fd, .stack_size = 65536) makes one, with a stack of that size; some 2 KiB of it are the
+ * fiber's own. */
 #define AW_FIBER_FRAME(T)                                                                          \
     aw_future future;                                                                              \
     aw__fiber *aw_fiber;                                                                           \
@@ -290,8 +299,8 @@ AW_API size_t aw_fiber_high_water(const aw_future_type *type);
  * it was. */
 typedef enum aw_overflow {
     AW_OVERFLOW_AUTO, /* install the handler with the first fiber, unless somebody handles SIGSEGV */
-    AW_OVERFLOW_REPORT, /* install it now, in front of any other, which gets all other faults */
-    AW_OVERFLOW_LEAVE   /* never install it */
+    AW_OVERFLOW_REPORT, /* install it now, in front of any other, which is called for all other faults */
+    AW_OVERFLOW_LEAVE /* never install it */
 } aw_overflow;
 /* Before the first fiber. 0 or a negative errno. */
 AW_API int aw_stack_overflow(aw_overflow mode);

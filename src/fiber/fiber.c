@@ -51,9 +51,10 @@ static inline void leave(aw__fiber *f) {
     f->cx = NULL;
 }
 
-/* The poll returns AW_PENDING; the next call that has an answer for the await goes on behind this. */
-static inline int suspend(aw__fiber *f, enum aw__fiber_wait wait) {
-    f->error = errno;
+/* The poll returns AW_PENDING; the next call that has an answer for the await goes on behind this. `error`
+ * is the fiber's errno, from before it polled anything. */
+static inline int suspend(aw__fiber *f, enum aw__fiber_wait wait, int error) {
+    f->error = error;
     f->wait = wait;
     leave(f);
     return (int)aw__side_switch(&f->inside, &f->outside, AW_PENDING);
@@ -71,32 +72,36 @@ static void cut(aw__fiber *f, aw_cx *cx) {
 
 /* An await while the fiber is being cancelled: the child, if there is one, is cancelled. */
 static AW__COLD int await_cancelled(aw__fiber *f, aw_future *child) {
+    int error = *f->pool->error;
     if (child) {
         f->child = child;
         aw_poll r = aw__cancel_at(child, f->cx, f->file, f->line);
-        if (r == AW_PENDING) return suspend(f, AW__WAIT_CHILD);
+        if (r == AW_PENDING) return suspend(f, AW__WAIT_CHILD, error);
         f->child = NULL;
         if (r == AW_READY) return 0;
     }
     cut(f, f->cx);
     aw_cx_yield(f->cx);
-    return suspend(f, AW__WAIT_REFUSED);
+    return suspend(f, AW__WAIT_REFUSED, error);
 }
 
 int aw_fiber_await(aw_future *child, const char *file, int line) {
     aw__fiber *f = running("an await", file, line);
+    int error = *f->pool->error;
     if (cut_here(f)) return await_cancelled(f, child);
     f->child = child;
-    if (aw__poll_at(child, f->cx, file, line) == AW_PENDING) return suspend(f, AW__WAIT_CHILD);
+    if (aw__poll_at(child, f->cx, file, line) == AW_PENDING)
+        return suspend(f, AW__WAIT_CHILD, error);
     f->child = NULL;
     return 0;
 }
 
 int aw__fiber_yield(const char *file, int line) {
     aw__fiber *f = running("aw_fiber_yield", file, line);
+    int error = *f->pool->error;
     if (cut_here(f)) return await_cancelled(f, NULL);
     aw_cx_yield(f->cx);
-    return suspend(f, AW__WAIT_YIELD);
+    return suspend(f, AW__WAIT_YIELD, error);
 }
 
 int aw__fiber_fail(int code, const char *file, int line) {
@@ -105,7 +110,7 @@ int aw__fiber_fail(int code, const char *file, int line) {
         aw__misuse("%s:%d: aw_fiber_fail inside AW_SHIELD: cleanup cannot fail the task", file,
                    line);
     aw__fail(f->cx, code, file, line);
-    return cut_here(f) ? await_cancelled(f, NULL) : suspend(f, AW__WAIT_FAILING);
+    return cut_here(f) ? await_cancelled(f, NULL) : suspend(f, AW__WAIT_FAILING, *f->pool->error);
 }
 
 bool aw_cancelled(void) {
@@ -118,10 +123,10 @@ aw_cx *aw_fiber_cx(void) {
     return f && !f->child ? f->cx : NULL;
 }
 
-aw__shield aw__shield_begin(const char *file, int line) {
+aw__fiber *aw__shield_open(const char *file, int line) {
     aw__fiber *f = running("AW_SHIELD", file, line);
     f->shields++;
-    return (aw__shield){f, true};
+    return f;
 }
 
 void aw__shield_end(aw__shield *shield) {
@@ -133,6 +138,7 @@ void aw__shield_end(aw__shield *shield) {
 /* From low to the first byte that is not painted: what was never used. */
 static AW__COLD void measure(const aw__fiber *f) {
     const char *end = (const char *)f, *p = f->stack->low;
+    aw__side_open(f->stack->low, f->stack->high);
     while (p < end && (unsigned char)*p == PAINT)
         p++;
     size_t used = (size_t)(f->stack->high - p),
@@ -143,7 +149,7 @@ static AW__COLD void measure(const aw__fiber *f) {
 }
 
 /* The body has returned; on the stack of the poll. */
-static AW__COLD int finish(void *arg) {
+static int finish(void *arg) {
     aw__fiber *f = arg;
     struct aw__fiber_frame *frame = f->frame;
     bool was_cut = f->cut;
@@ -170,7 +176,7 @@ static inline aw_poll enter(aw__fiber *f, aw_cx *cx, int answer) {
     f->cx = cx;
     f->outer = aw__fiber_here;
     aw__fiber_here = f;
-    errno = f->error;
+    *f->pool->error = f->error;
     return (aw_poll)aw__side_switch(&f->outside, &f->inside, answer);
 }
 
@@ -203,6 +209,7 @@ static aw__fiber *start(struct aw__fiber_frame *frame, aw_cx *cx) {
     size_t size = frame->stack_size                    ? frame->stack_size
                   : cx->meter && cx->meter->stack_size ? cx->meter->stack_size
                                                        : AW__STACK_DEFAULT;
+    int error = errno; /* before it is used to look for a stack */
     aw__stacks *pool = aw__stacks_get();
     aw__stack *stack = pool ? aw__stack_take(pool, size) : NULL;
     if (!stack) return NULL;
@@ -211,9 +218,12 @@ static aw__fiber *start(struct aw__fiber_frame *frame, aw_cx *cx) {
     f->frame = frame;
     f->stack = stack;
     f->pool = pool;
-    f->error = errno;
+    f->error = error;
     f->measured = aw__load_relaxed(&measuring);
-    if (f->measured) memset(stack->low, PAINT, (size_t)((char *)f - stack->low));
+    if (f->measured) {
+        aw__side_open(stack->low, f);
+        memset(stack->low, PAINT, (size_t)((char *)f - stack->low));
+    }
     aw__side_init(&f->inside, stack->low, f, entry, f);
     frame->aw_fiber = f;
     frame->future.state = ENTERED;
@@ -240,22 +250,28 @@ static inline aw_poll answered(aw__fiber *f, aw_cx *cx, aw_poll r) {
     return enter(f, cx, -ECANCELED);
 }
 
-aw_poll aw__fiber_poll(aw_future *self, aw_cx *cx) {
-    struct aw__fiber_frame *frame = (struct aw__fiber_frame *)self;
-    aw__fiber *f = frame->aw_fiber;
-    if (AW__UNLIKELY(!f)) {
-        if (self->state == DROPPED) {
-            /* Nobody to tell: a hand-made executor, or the cleanup of a task. */
-            aw__rt_log(cx->runtime, AW_LOG_PROBLEM, "no memory for the stack of fiber '%s'",
-                       self->type->name);
-            return AW_READY;
-        }
-        f = start(frame, cx);
-        return f ? enter(f, cx, 0) : without_stack(self, cx);
+static __attribute__((noinline)) aw_poll first_poll(aw_future *self, aw_cx *cx) {
+    if (AW__UNLIKELY(self->state == DROPPED)) {
+        if (cx->meter && cx->meter->fail) return AW_PENDING; /* twice in one poll */
+        /* Nobody to tell: a hand-made executor, or the cleanup of a task. */
+        aw__rt_log(cx->runtime, AW_LOG_PROBLEM, "no memory for the stack of fiber '%s'",
+                   self->type->name);
+        return AW_READY;
     }
+    aw__fiber *f = start((struct aw__fiber_frame *)self, cx);
+    return f ? enter(f, cx, 0) : without_stack(self, cx);
+}
+
+static __attribute__((noinline)) aw_poll poll_child(aw__fiber *f, aw_cx *cx) {
+    return answered(f, cx, aw__poll_at(f->child, cx, f->file, f->line));
+}
+
+/* The rest is apart, so that a fiber that has yielded is entered without saving a register. */
+aw_poll aw__fiber_poll(aw_future *self, aw_cx *cx) {
+    aw__fiber *f = ((struct aw__fiber_frame *)self)->aw_fiber;
+    if (AW__UNLIKELY(!f)) return first_poll(self, cx);
     check(f);
-    if (f->wait == AW__WAIT_CHILD)
-        return answered(f, cx, aw__poll_at(f->child, cx, f->file, f->line));
+    if (f->wait == AW__WAIT_CHILD) return poll_child(f, cx);
     if (AW__UNLIKELY(f->wait == AW__WAIT_FAILING)) {
         if (cx->meter && cx->meter->fail) return AW_PENDING;
         aw__misuse(

@@ -28,22 +28,24 @@ enum aw__fiber_wait {
     AW__WAIT_FAILING  /* the cancel that follows aw_fiber_fail */
 };
 
+/* What a yield and the poll after it read comes first, and is one line of the cache. */
 struct aw__fiber {
     aw__side inside, outside;
     struct aw__fiber_frame *frame;
-    aw__fiber *outer; /* the fiber on whose stack it is being polled, or NULL */
-    aw_future *child; /* awaited, and not ended yet; NULL while the body runs */
-    aw_cx *cx;        /* of the running poll; NULL while it waits */
-    const char *file; /* of the last await */
-    int line;
+    aw__fiber *outer;         /* the fiber on whose stack it is being polled, or NULL */
+    aw_future *child;         /* awaited, and not ended yet; NULL while the body runs */
+    aw_cx *cx;                /* of the running poll; NULL while it waits */
+    aw__stacks *pool;         /* of the thread on which it stays */
     int error;                /* its errno, while it waits */
     enum aw__fiber_wait wait; /* for what */
+
+    const char *file; /* of the last await */
+    int line;
     uint32_t shields;
     uint32_t refused; /* awaits since it was cancelled */
     bool measured;    /* its stack was painted */
     bool cut;         /* an await was cancelled: so is the whole */
     aw__stack *stack;
-    aw__stacks *pool; /* of the thread on which it stays */
 };
 
 /* The fiber whose stack this thread is on. */

@@ -66,7 +66,8 @@ static void tell(const aw__fiber *f) {
 static void on_fault(int number, siginfo_t *info, void *context) {
     const aw__fiber *f = aw__fiber_here;
     const char *at = info->si_addr;
-    if (f && at < f->stack->low && at >= f->stack->low - aw__stack_guard()) {
+    bool sent = info->si_code <= 0; /* by kill or raise: there was no access */
+    if (!sent && f && at < f->stack->low && at >= f->stack->low - aw__stack_guard()) {
         tell(f);
         signal(number, SIG_DFL); /* the same access again, and the usual end */
         return;
@@ -74,7 +75,9 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(number, info, context);
     } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
+        if (sent && before.sa_handler == SIG_IGN) return;
         signal(number, SIG_DFL);
+        if (sent) raise(number); /* nothing will be accessed again; it comes when we return */
     } else {
         before.sa_handler(number);
     }

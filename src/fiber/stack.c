@@ -18,6 +18,7 @@ struct aw__stack_group {
     const aw_allocator *allocator;
     char *memory;
     size_t stack_size;
+    unsigned shelf; /* on which it is */
     unsigned count, fresh,
         idle; /* stacks; the first that was never used; how many of the others are */
     aw__stack stacks[];
@@ -59,10 +60,10 @@ size_t aw__stack_guard(void) {
 }
 
 static size_t shelf_of(size_t size) {
-    size_t i = 0;
-    while (i < AW__STACK_SIZES && (size_t)1 << (AW__STACK_MIN_SHIFT + i) < size)
-        i++;
-    return i;
+    if (size <= (size_t)1 << AW__STACK_MIN_SHIFT) return 0;
+    size_t bits = sizeof(long) * 8 - (size_t)__builtin_clzl(size - 1); /* of the power of two */
+    return bits > AW__STACK_MIN_SHIFT + AW__STACK_SIZES - 1 ? AW__STACK_SIZES
+                                                            : bits - AW__STACK_MIN_SHIFT;
 }
 
 /* ---- Groups ----------------------------------------------------------------------------------- */
@@ -71,14 +72,18 @@ static size_t group_bytes(const struct aw__stack_group *g) {
     return g->count * (g->stack_size + aw__stack_guard());
 }
 
-static struct aw__stack_group *group_new(size_t stack_size, unsigned count) {
+static struct aw__stack_group *group_new(unsigned shelf, unsigned count) {
+    size_t stack_size = (size_t)1 << (AW__STACK_MIN_SHIFT + shelf);
     const aw_allocator *a = aw_get_allocator();
     size_t size = sizeof(struct aw__stack_group) + count * sizeof(aw__stack);
+    /* It does happen where pointers are short. */
+    if (stack_size + aw__stack_guard() > SIZE_MAX / count) return NULL;
     struct aw__stack_group *g = aw__alloc(a, size);
     if (!g) return NULL;
     memset(g, 0, size);
     g->allocator = a;
     g->stack_size = stack_size;
+    g->shelf = shelf;
     g->count = count;
     g->memory = aw__map(group_bytes(g));
     if (!g->memory) {
@@ -89,6 +94,10 @@ static struct aw__stack_group *group_new(size_t stack_size, unsigned count) {
 }
 
 static void group_free(struct aw__stack_group *g) {
+#if defined(AW__ASAN)
+    for (unsigned i = 0; i < g->fresh; i++)
+        __lsan_unregister_root_region(g->stacks[i].low, g->stack_size);
+#endif
 #if defined(AW_VALGRIND)
     for (unsigned i = 0; i < g->fresh; i++)
         VALGRIND_STACK_DEREGISTER(g->stacks[i].valgrind_id);
@@ -108,6 +117,9 @@ static aw__stack *group_take(struct aw__stack_group *g) {
     s->low = guard + aw__stack_guard();
     s->high = s->low + g->stack_size;
     s->top = s->high - g->fresh % 16 * 128;
+#if defined(AW__ASAN)
+    __lsan_register_root_region(s->low, g->stack_size); /* what only a waiting fiber points to */
+#endif
 #if defined(AW_VALGRIND)
     s->valgrind_id = VALGRIND_STACK_REGISTER(s->low, s->high);
 #endif
@@ -116,11 +128,11 @@ static aw__stack *group_take(struct aw__stack_group *g) {
 
 /* Each group is twice as large as the one before: a program with two fibers maps little, one with a
  * hundred thousand maps rarely. */
-static aw__stack *grow(struct aw__stack_shelf *shelf, size_t stack_size) {
+static aw__stack *grow(struct aw__stack_shelf *shelf, unsigned i) {
     struct aw__stack_group *last = shelf->groups;
     unsigned count = !last ? 4 : last->count < GROUP_MAX ? last->count * 2 : GROUP_MAX;
-    struct aw__stack_group *g = group_new(stack_size, count);
-    if (!g) g = group_new(stack_size, 1);
+    struct aw__stack_group *g = group_new(i, count);
+    if (!g) g = group_new(i, 1);
     if (!g) return NULL;
     aw__stack *s = group_take(g);
     if (!s) {
@@ -146,7 +158,7 @@ aw__stack *aw__stack_take(aw__stacks *pool, size_t size) {
         unlink_stack(&shelf->cold, s);
     } else {
         s = shelf->groups ? group_take(shelf->groups) : NULL;
-        if (!s) s = grow(shelf, (size_t)1 << (AW__STACK_MIN_SHIFT + i));
+        if (!s) s = grow(shelf, (unsigned)i);
         if (!s) return NULL;
         s->group->idle++;
     }
@@ -162,9 +174,8 @@ static void make_cold(struct aw__stack_shelf *shelf, aw__stack *s) {
 }
 
 void aw__stack_give(aw__stacks *pool, aw__stack *s) {
-    size_t size = s->group->stack_size;
-    struct aw__stack_shelf *shelf = &pool->shelf[shelf_of(size)];
-    size_t limit = WARM_BYTES / size;
+    struct aw__stack_shelf *shelf = &pool->shelf[s->group->shelf];
+    size_t limit = WARM_BYTES >> (AW__STACK_MIN_SHIFT + s->group->shelf);
     s->group->idle++;
     if (shelf->warm.count < (limit < WARM_MAX ? limit : WARM_MAX)) {
         s->warm = true;
@@ -226,12 +237,13 @@ uint64_t aw__stacks_idle(uint64_t now) {
 
 /* ---- One for each thread ---------------------------------------------------------------------- */
 
-/* A fiber that is left behind on a thread that ends can never run again, and what it borrows must stay:
- * such a pool is left alive. */
-static void thread_ends(void *pool) {
-    aw__stacks_here = pool;
+/* Another destructor of the thread may come later and end the fibers that are left: ask to be called
+ * again, but not for ever (the last round of four is when TSan leaves the thread). One that is left behind
+ * can never run again, and what it borrows must stay: such a pool is left alive. */
+static void thread_ends(void *arg) {
+    aw__stacks *pool = arg;
+    if (pool->used && pool->ends++ < 2) pthread_setspecific(key, pool);
     aw__stacks_trim(pool);
-    aw__stacks_here = NULL;
 }
 
 static void make_key(void) {
@@ -248,6 +260,7 @@ aw__stacks *aw__stacks_get(void) {
     if (!pool) return NULL;
     memset(pool, 0, sizeof *pool);
     pool->allocator = a;
+    pool->error = &errno;
     if (pthread_setspecific(key, pool)) {
         aw__release(a, pool, sizeof *pool);
         return NULL;

@@ -43,8 +43,10 @@ typedef struct aw__stacks {
         struct aw__stack_group *groups; /* newest first: only that one has stacks never used */
     } shelf[AW__STACK_SIZES];
     size_t used, warm;
+    unsigned ends;      /* how often the thread's end has come by */
     uint64_t trim_at;   /* of the monotonic clock: see aw__stacks_idle; 0: not set */
     void *signal_stack; /* see overflow.h */
+    int *error;         /* where this thread has its errno: to ask each time is a call */
     const struct aw_allocator *allocator;
 } aw__stacks;
 

@@ -123,13 +123,6 @@ aw__switch_start: /* x19: entry, x20: arg */
     .cfi_endproc
     .size aw__switch_start, . - aw__switch_start
 
-/* aarch64 feature: BTI. */
-    .section .note.gnu.property, "a", %note
-    .p2align 3
-    .long 4, 16, 5
-    .asciz "GNU"
-    .long 0xc0000000, 4, 1, 0
-
 #endif
 
-    .section .note.GNU-stack, "", %progbits
+#include "fiber/switch_note.inc"

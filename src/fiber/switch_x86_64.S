@@ -152,13 +152,6 @@ aw__switch_start: /* r13: entry, r12: arg */
     .cfi_endproc
     .size aw__switch_start, . - aw__switch_start
 
-/* x86 feature: IBT, not SHSTK. */
-    .section .note.gnu.property, "a", @note
-    .p2align 3
-    .long 4, 16, 5
-    .asciz "GNU"
-    .long 0xc0000002, 4, 1, 0
-
 #endif
 
-    .section .note.GNU-stack, "", %progbits
+#include "fiber/switch_note.inc"

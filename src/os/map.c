@@ -7,6 +7,9 @@
 
 #include "core/atomic.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #endif
@@ -41,9 +44,9 @@ void aw__map_clear(void *memory, size_t size) {
     madvise(memory, size, MADV_DONTNEED);
 }
 
-/* Emulators accept any advice and do nothing. The kernel, asked to read a file name there, tells. */
-static bool is_guarded(const void *memory) {
-    return access(memory, F_OK) < 0 && errno == EFAULT;
+/* Emulators accept any advice and do nothing. The kernel, asked to make a page real, refuses. */
+static bool is_guarded(void *memory) {
+    return madvise(memory, aw__page_size(), MADV_POPULATE_READ) < 0 && errno == EFAULT;
 }
 
 bool aw__map_guard(void *memory, size_t size) {

@@ -10,7 +10,7 @@
 #include "core/lock.h"
 #include "core/misuse.h"
 #include "core/unstarted.h"
-#include "fiber/stack.h"
+#include "fiber/fiber.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
 
@@ -293,15 +293,15 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
 
 /* Blocking here would stop the tasks of this thread, or the future that is being polled. */
 static bool inside(void) {
-    return aw__thread.running || aw__thread.beside;
+    return aw__thread.running || aw__thread.beside || aw__fiber_here;
 }
 
 static int refuse(aw_future *f) {
     const aw_runtime *rt = aw__thread.running ? aw__thread.running : aw__thread.beside;
-    char name[256] = "a task";
+    char name[256] = "a fiber";
     if (aw__thread.beside)
         strcpy(name, "the main future");
-    else if (rt->current)
+    else if (rt && rt->current)
         aw__name_task(name, sizeof name, rt->current);
     aw__rt_log(rt, AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
                f->type->name, name);

@@ -11,6 +11,8 @@ from .process import ROOT, Failed, Skipped, Test, describe, execute, join_text, 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 PACKAGES = "gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user"
 SLOWNESS = 10
+# The emulator computes signatures of pointers by the book, unless told otherwise.
+SETTINGS = {"QEMU_CPU": "max,pauth-impdef=on", "AWAKE_TEST_EMULATED": "1"}
 
 
 class Library:
@@ -33,6 +35,11 @@ class Library:
         return self.objects
 
 
+def fiber_programs():
+    return sorted(source for suite in ("unit", "behaviour", "stress", "torture")
+                  for source in (ROOT / "tests" / suite).glob("fiber_*.c"))
+
+
 def compile_line():
     return [COMPILER, "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-mbranch-protection=standard",
             f"-I{ROOT}/include", f"-I{ROOT}/src", f"-I{ROOT}/tests"]
@@ -48,12 +55,12 @@ def run_all(library, source):
     emulator = shutil.which(EMULATOR) or shutil.which(EMULATOR + "-static")
     for line in must_run([emulator, program, "--list"]).splitlines():
         name, limit = line.split()
-        done = execute([emulator, program, name], int(limit) * SLOWNESS, env=dict(os.environ))
+        done = execute([emulator, program, name], int(limit) * SLOWNESS, env={**os.environ, **SETTINGS})
         if done.status not in (0, 77):
             raise Failed(join_text(f"{name}: {describe(done.status)}", done.stdout, done.stderr))
 
 
 def cross_tests(settings):
     library = Library(settings.build / "cross")
-    for source in sorted((ROOT / "tests").glob("*/fiber_*.c")):
+    for source in fiber_programs():
         yield Test("cross", f"aarch64/{source.stem}", lambda source=source: run_all(library, source))

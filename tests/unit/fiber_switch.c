@@ -135,6 +135,21 @@ TEST(errno_survives_a_switch) {
     CHECK_EQ(aw_run(AW_CALL(sets_errno_twice)), 0);
 }
 
+AW_FIBER(int, changes_errno) {
+    errno = EDOM;
+    return aw_fiber_yield();
+}
+
+AW_FIBER(int, awaits_one_that_changes_errno) {
+    errno = ERANGE;
+    CHECK_EQ(aw_await(AW_CALL(changes_errno)), 0);
+    return errno == ERANGE ? 0 : -errno;
+}
+
+TEST(errno_survives_what_the_awaited_one_does_with_it) {
+    CHECK_EQ(aw_run(AW_CALL(awaits_one_that_changes_errno)), 0);
+}
+
 static _Unwind_Reason_Code count_frame(struct _Unwind_Context *context, void *arg) {
     (void)context;
     return ++*(int *)arg < 1000 ? _URC_NO_REASON : _URC_END_OF_STACK;

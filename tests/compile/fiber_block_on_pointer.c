@@ -1,0 +1,13 @@
+// From outside it is the same: a pointer has no room for an error.
+// MUST FAIL
+// gcc: error: .*this output cannot carry an error: use the _into or the _status form
+// clang: error: .*this output cannot carry an error: use the _into or the _status form
+#include <awake.h>
+
+AW_FIBER(char *, text) {
+    return 0;
+}
+
+int main(void) {
+    return aw_run(AW_CALL(text)) != 0;
+}

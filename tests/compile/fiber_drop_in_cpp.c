@@ -1,0 +1,10 @@
+// And so is their drop part.
+// MUST FAIL
+// lang: c++
+// gcc: error: .*in C\+\+ use aw_fiber_of: AW_FIBER is for C
+// clang: error: .*in C\+\+ use aw_fiber_of: AW_FIBER is for C
+#include <awake.h>
+
+AW_FIBER_DROP(f) {
+    (void)self;
+}

@@ -1,0 +1,13 @@
+// A value from a fiber whose output is nothing. (clang does not compile it.)
+// MUST COMPILE
+// gcc: warning: 'return' with a value, in function returning void
+// only: gcc
+#include <awake.h>
+
+AW_FIBER(void, f) {
+    return 1;
+}
+
+int main(void) {
+    return aw_run_status(AW_CALL(f));
+}

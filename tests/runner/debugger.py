@@ -1,0 +1,95 @@
+"""What other tools see of fibers: a debugger that walks their stacks, and the loader that reads the notes of the
+library."""
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from .process import ROOT, Failed, Skipped, Test, execute, join_text, must_run
+
+PROGRAM = """
+#include <awake.h>
+
+__attribute__((noinline)) static int deepest(int n) {
+    __asm__ volatile("" : "+r"(n));
+    return n;
+}
+__attribute__((noinline)) static int middle(int n) {
+    int r = aw_fiber_yield();
+    if (r == 0) r = deepest(n);
+    __asm__ volatile("" : "+r"(r)); /* not a tail call */
+    return r;
+}
+AW_FIBER(int, answers, int n;) {
+    int r = deepest(self->n);
+    __asm__ volatile("" : "+r"(r));
+    r = middle(r + 1);
+    __asm__ volatile("" : "+r"(r));
+    return r;
+}
+int main(void) {
+    return aw_run(AW_CALL(answers, .n = 6)) == 7 ? 0 : 1;
+}
+"""
+
+
+def backtrace(settings, level):
+    """Functions from the innermost outwards: at the first entry, and after the fiber has waited."""
+    if not shutil.which("gdb"):
+        raise Skipped("gdb is not installed")
+    with tempfile.TemporaryDirectory(prefix="awake-debugger-") as scratch:
+        source, program = Path(scratch, "program.c"), Path(scratch, "program")
+        source.write_text(PROGRAM)
+        must_run([settings.cached("CMAKE_C_COMPILER") or "gcc", "-g", f"-{level}", f"-I{ROOT}/include", source,
+                  settings.build / "libawake.a", "-lpthread", "-o", program])
+        done = execute(["gdb", "-batch", "-nx", "-ex", "set debuginfod enabled off", "-ex", "break deepest",
+                        "-ex", "run", "-ex", "echo == first\\n", "-ex", "backtrace", "-ex", "continue",
+                        "-ex", "echo == second\\n", "-ex", "backtrace", "-ex", "echo == end\\n", program], 60, merge=True)
+    if re.search(r"ptrace: Operation not permitted|Could not trace the inferior|warning: ptrace", done.stdout):
+        raise Skipped("gdb may not trace here")
+    parts = re.search(r"== first\n(.*)== second\n(.*)== end", done.stdout, re.S)
+    if not parts:
+        raise Failed(join_text("gdb did not stop twice", done.stdout))
+    for text, calls in zip(parts.groups(), (["deepest"], ["deepest", "middle"])):
+        if "Backtrace stopped" in text:
+            raise Failed(join_text("the backtrace breaks off", text))
+        frames = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?([\w.]+)", text, re.M)
+        # What the optimiser leaves of the functions between the body and the bottom is its own business.
+        if frames[:len(calls) + 1] != calls + ["aw__body_answers"]:
+            raise Failed(join_text(f"the backtrace begins with {', '.join(frames[:3])}", text))
+        bottom = frames[-1].replace(".", "__")  # gdb takes the name for one of Ada's
+        if bottom != "aw__switch_start" or len(frames) > len(calls) + 4 or "main" in frames:
+            raise Failed(join_text("the backtrace does not end at the entry of the fiber", text))
+
+
+def check_notes(settings):
+    """Code that switches stacks may claim indirect branch tracking, but not a shadow stack: it does not switch that."""
+    library = settings.build / "libawake.so"
+    segments = must_run(["readelf", "-lW", library])
+    stack = re.search(r"^ *GNU_STACK .*$", segments, re.M)
+    if not stack or re.search(r"\bRWE\b", stack.group()):
+        raise Failed(join_text("the library asks for an executable stack", segments))
+    if "TEXTREL" in must_run(["readelf", "-d", library]):
+        raise Failed("the library has relocations in its code")
+    if "X86-64" not in must_run(["readelf", "-h", library]):
+        raise Skipped("these notes are those of x86-64")
+    if "SHSTK" in must_run(["readelf", "-nW", library]):
+        raise Failed("the library claims to keep a shadow stack")
+    # The linker keeps a mark that every object has. The C library's first ones may not have it: so without them.
+    with tempfile.TemporaryDirectory(prefix="awake-notes-") as scratch:
+        bare = Path(scratch, "bare.so")
+        must_run([settings.cached("CMAKE_C_COMPILER") or "gcc", "-shared", "-nostdlib", "-Wl,--whole-archive",
+                  settings.build / "libawake.a", "-o", bare])
+        notes = must_run(["readelf", "-nW", bare])
+    members = must_run(["readelf", "-nW", settings.build / "libawake.a"]).split("File: ")[1:]
+    unmarked = [member.split("\n")[0] for member in members if "IBT" not in member]
+    if unmarked or not re.search(r"x86 feature: IBT$", notes, re.M):
+        raise Failed(join_text("the library does not claim indirect branch tracking, and only that", notes, *unmarked))
+
+
+def debugger_tests(settings):
+    for level in ("O0", "O2"):
+        yield Test("debugger", f"a backtrace ends at the entry of the fiber/{level}",
+                   lambda level=level: backtrace(settings, level))
+    yield Test("debugger", "notes of the library", lambda: check_notes(settings))

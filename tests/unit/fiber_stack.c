@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks of fibers: how large they are, that they are used again, what guards them, and when their
+ * memory is given back. */
+/* link: -Wl,--wrap=mmap -Wl,--wrap=munmap -Wl,--wrap=madvise -Wl,--wrap=mprotect */
+#include <awake.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/by_hand.h"
+#include "support/dig.h"
+#include "support/mappings.h"
+
+enum { PAGE = 4096 }; /* the smallest there is */
+
+/* Where a stack lies, copied by the fiber that has it. */
+struct place {
+    aw__stack *stack;
+    char *low, *high;
+};
+
+static struct place here(void) {
+    aw__stack *s = aw__fiber_here->stack;
+    const char *frame = __builtin_frame_address(0);
+    CHECK(frame > s->low && frame < s->high);
+    return (struct place){s, s->low, s->high};
+}
+
+AW_FIBER(int, looks, struct place *place;) {
+    *self->place = here();
+    return 0;
+}
+
+static struct place place_of_next(void) {
+    struct place p;
+    CHECK_EQ(aw_run(AW_CALL(looks, .place = &p)), 0);
+    return p;
+}
+
+/* Touches its stack, and stays alive until it is told to end. */
+AW_FIBER(int, stays, struct place *place; aw_notify * end; size_t deep;) {
+    if (self->place) *self->place = here();
+    if (self->deep) dig(self->deep);
+    return self->end ? aw_await(aw_notify_wait(self->end)) : 0;
+}
+
+/* ---- Used again ------------------------------------------------------------------------------- */
+
+TEST(the_next_fiber_gets_the_same_stack) {
+    struct place a, b;
+    aw_runtime *rt;
+    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(looks, .place = &a)), 0);
+    long mapped = mappings.bytes;
+    for (int i = 0; i < 1000; i++) {
+        CHECK_EQ(aw_block_on(rt, AW_CALL(looks, .place = &b)), 0);
+        CHECK_EQ(a.low, b.low);
+    }
+    CHECK_EQ(mappings.bytes, mapped);
+    aw_runtime_free(rt);
+}
+
+TEST(stacks_are_the_threads_and_outlive_a_runtime) {
+    struct place a = place_of_next(), b = place_of_next();
+    CHECK_EQ(a.low, b.low);
+}
+
+static void *look_on_a_thread(void *place) {
+    *(struct place *)place = place_of_next();
+    return NULL;
+}
+
+TEST(threads_do_not_share_stacks) {
+    struct place a = place_of_next(), b;
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, look_on_a_thread, &b), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK(a.low != b.low);
+    CHECK_EQ(place_of_next().low, a.low);
+}
+
+enum { SOME = 40 };
+static struct place places[20000];
+static struct stays *tasks[20000];
+static aw_notify end;
+
+/* Runs the caller's check while `count` fibers are alive. */
+AW_FIBER(int, crowd, int count; uint32_t size; size_t deep; void (*check)(int count);) {
+    for (int i = 0; i < self->count; i++)
+        tasks[i] = aw_spawn(AW_CALL(stays, .place = &places[i], .end = &end, .deep = self->deep,
+                                    .stack_size = self->size));
+    CHECK_EQ(aw_fiber_yield(), 0);
+    CHECK_EQ(aw_fiber_yield(), 0);
+    if (self->check) self->check(self->count);
+    aw_notify_waiters(&end);
+    for (int i = 0; i < self->count; i++) {
+        CHECK_EQ(aw_await(aw_task_join(tasks[i])), 0);
+        CHECK_EQ(aw_task_take(tasks[i]), 0);
+    }
+    return 0;
+}
+
+static int by_address(const void *a, const void *b) {
+    const struct place *x = a, *y = b;
+    return (x->low > y->low) - (x->low < y->low);
+}
+
+static void check_guards(int count) {
+    size_t guard = aw__stack_guard();
+    CHECK_GT(guard, 65536);
+    CHECK(is_out_of_bounds(here().low - 1)); /* the first that was made */
+    qsort(places, (size_t)count, sizeof places[0], by_address);
+    for (int i = 0; i < count; i++) {
+        CHECK(i == 0 || places[i].low - places[i - 1].high >= (long)guard);
+        CHECK(is_out_of_bounds(places[i].low - 1));
+        CHECK(is_out_of_bounds(places[i].low - PAGE));
+        CHECK(is_out_of_bounds(places[i].low - guard));
+        CHECK(!is_out_of_bounds(places[i].low));
+        CHECK(!is_out_of_bounds(places[i].high - 1));
+    }
+}
+
+TEST(each_living_fiber_has_a_stack_of_its_own_with_a_guard_below) {
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = SOME, .check = check_guards)), 0);
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = SOME, .size = 1, .check = check_guards)), 0);
+}
+
+/* ---- Sizes ------------------------------------------------------------------------------------ */
+
+static size_t size_for(uint32_t runtime, uint32_t call) {
+    struct place p;
+    aw_runtime_options options = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    options.stack_size = runtime;
+    CHECK_EQ(aw_runtime_new(&rt, &options), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(looks, .place = &p, .stack_size = call)), 0);
+    aw_runtime_free(rt);
+    return (size_t)(p.high - p.low);
+}
+
+TEST(sizes_are_rounded_up_to_a_power_of_two) {
+    size_t least = sysconf(_SC_PAGESIZE) > 16384 ? (size_t)sysconf(_SC_PAGESIZE) : 16384;
+    CHECK_EQ(size_for(0, 0), 256 * 1024);
+    CHECK_EQ(size_for(0, 1), least);
+    CHECK_EQ(size_for(0, 16384), least);
+    CHECK_EQ(size_for(0, 65536), 65536);
+    CHECK_EQ(size_for(0, 65537), 131072);
+    CHECK_EQ(size_for(0, 3000000), 4 * 1024 * 1024);
+}
+
+TEST(a_runtime_has_a_default_and_a_call_overrides_it) {
+    CHECK_EQ(size_for(65536, 0), 65536);
+    CHECK_EQ(size_for(100000, 0), 131072);
+    CHECK_EQ(size_for(65536, 131072), 131072);
+    CHECK_EQ(size_for(1024 * 1024, 65536), 65536);
+}
+
+static int plain_size(void *unused) {
+    (void)unused;
+    struct place p = here();
+    return (int)(p.high - p.low);
+}
+
+TEST(a_plain_function_may_ask_for_a_size) {
+    CHECK_EQ(aw_run(aw_fiber_with(plain_size, NULL, NULL, 65536)), 65536);
+    CHECK_EQ(aw_run(aw_fiber_of(plain_size, NULL)), 256 * 1024);
+}
+
+/* A size belongs to its shelf: a stack is not used for fibers that asked for another. */
+TEST(sizes_do_not_mix) {
+    for (uint32_t i = 0; i < 100; i++) {
+        uint32_t wanted = 65536u << i % 4;
+        CHECK_EQ(size_for(0, wanted), wanted);
+    }
+}
+
+TEST(a_size_beyond_reason_is_no_memory) {
+    struct place p = {NULL, NULL, NULL};
+    const uint32_t wanted[] = {UINT32_MAX, (1u << 31), (1u << 30) + 1};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        CHECK_EQ(aw_run(AW_CALL(looks, .place = &p, .stack_size = wanted[i])), -ENOMEM);
+        CHECK(p.low == NULL); /* never entered */
+        aw_stacks_trim();
+        CHECK_EQ(mappings.bytes, 0);
+        aw_runtime_options options = AW_RUNTIME_OPTIONS;
+        aw_runtime *rt;
+        options.stack_size = wanted[i];
+        CHECK_EQ(aw_runtime_new(&rt, &options), 0);
+        CHECK_EQ(aw_block_on(rt, AW_CALL(looks, .place = &p)), -ENOMEM);
+        CHECK_EQ(aw_block_on(rt, AW_CALL(looks, .place = &p, .stack_size = 65536)), 0);
+        aw_runtime_free(rt);
+        aw_stacks_trim();
+        p.low = NULL;
+    }
+    CHECK_EQ(place_of_next().high - place_of_next().low, 256 * 1024);
+}
+
+TEST(a_huge_stack_costs_only_what_is_used) {
+    if (test_under_valgrind()) SKIP("it keeps a shadow of all addresses");
+    struct place p;
+    int r = aw_run(AW_CALL(stays, .place = &p, .deep = 1024 * 1024, .stack_size = 512u << 20));
+    if (r == -ENOMEM && test_under_sanitizer()) SKIP("so much address space is not free here");
+    CHECK_EQ(r, 0);
+    CHECK_EQ(p.high - p.low, 512 << 20);
+    /* Beyond the limit of what is kept: given back at once. */
+    CHECK_EQ(pages_in_memory(p.high - (1 << 20), p.high), 0);
+}
+
+/* ---- Given back ------------------------------------------------------------------------------- */
+
+static long resident(struct place p) {
+    return pages_in_memory(p.low, p.high);
+}
+
+TEST(an_idle_stack_keeps_its_memory_until_it_is_trimmed) {
+    struct place p;
+    CHECK_EQ(aw_run(AW_CALL(stays, .place = &p, .deep = 100000)), 0);
+    CHECK_GE(resident(p), 100000 / sysconf(_SC_PAGESIZE));
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+    CHECK_EQ(resident(p), -1);
+    aw_stacks_trim(); /* again, with nothing */
+    CHECK_EQ(aw_run(AW_CALL(stays, .place = &p, .deep = 100000)), 0);
+    CHECK_GT(mappings.bytes, 0);
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+}
+
+AW_FIBER(int, trims_inside) {
+    struct place mine = here(), other;
+    unsigned char pattern[5000];
+    memset(pattern, 0x5e, sizeof pattern);
+    struct stays *task = aw_spawn(AW_CALL(stays, .place = &other, .deep = 100000));
+    CHECK_EQ(aw_await(aw_task_join(task)), 0);
+    aw_task_drop(task);
+    CHECK_EQ(other.stack->group, mine.stack->group);
+    CHECK_GE(resident(other), 100000 / sysconf(_SC_PAGESIZE));
+    aw_stacks_trim();
+    /* The group is in use, so the addresses stay. */
+    CHECK_EQ(resident(other), 0);
+    CHECK_GT(resident(mine), 0);
+    CHECK(is_out_of_bounds(other.low - 1));
+    for (size_t i = 0; i < sizeof pattern; i++)
+        CHECK_EQ(pattern[i], 0x5e);
+    /* And it can be used as before. */
+    struct place again;
+    task = aw_spawn(AW_CALL(stays, .place = &again, .deep = 100000));
+    CHECK_EQ(aw_await(aw_task_join(task)), 0);
+    aw_task_drop(task);
+    CHECK_EQ(again.low, other.low);
+    return 0;
+}
+
+TEST(trimming_spares_the_fibers_that_live) {
+    CHECK_EQ(aw_run(AW_CALL(trims_inside)), 0);
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+}
+
+/* 256 stacks, and at most 64 MiB if they were full. */
+static void check_warm(int count, uint32_t size, int limit) {
+    int kept = 0;
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = count, .size = size, .deep = 20000)), 0);
+    for (int i = 0; i < count; i++)
+        kept += resident(places[i]) > 0;
+    CHECK_LE(kept, limit);
+    CHECK_GE(kept, limit - 1); /* one of them is the crowd's own */
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+}
+
+TEST(memory_of_more_than_a_few_hundred_idle_stacks_is_given_back_at_once) {
+    check_warm(400, 0, 256);
+    check_warm(400, 65536, 256);
+}
+
+TEST(memory_of_large_idle_stacks_is_given_back_sooner) {
+    check_warm(100, 1 << 20, 64);
+}
+
+/* A runtime whose time is what is slept. */
+struct world {
+    aw_seam seam;
+    uint64_t now;
+};
+
+static uint64_t world_now(void *data) {
+    return ((struct world *)data)->now;
+}
+static void world_park(void *data, uint64_t deadline) {
+    CHECK(deadline != AW_FOREVER);
+    ((struct world *)data)->now = deadline;
+}
+static void world_unpark(void *data) {
+    (void)data;
+}
+
+AW_ASYNC(int, waits_for_trim, struct world *world; struct place * a; struct place * b;
+         uint64_t begin; AW_SHARE(struct stays stays; aw_sleep nap;);) {
+    AW_BEGIN;
+    AW_AWAIT(self->stays, AW_CALL(stays, .place = self->a, .deep = 50000));
+    CHECK_GT(resident(*self->a), 0);
+    /* Each use begins the second anew, wherever the loop wakes in between. */
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(600)));
+    CHECK_GT(resident(*self->a), 0);
+    AW_AWAIT(self->stays, AW_CALL(stays, .place = self->b, .deep = 50000));
+    CHECK_EQ(self->a->low, self->b->low);
+    self->begin = self->world->now;
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(600)));
+    CHECK_GT(resident(*self->a), 0);
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(399)));
+    CHECK_GT(resident(*self->a), 0);
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(2)));
+    CHECK_EQ(self->world->now - self->begin, AW_MSEC(1001));
+    CHECK_EQ(mappings.bytes, 0);
+    /* There is nothing left to look after. */
+    AW_AWAIT(self->nap, aw_sleep_for(AW_SEC(100)));
+    AW_AWAIT(self->stays, AW_CALL(stays, .place = self->b));
+    AW_RETURN(0);
+    AW_END;
+}
+
+TEST(memory_is_given_back_after_a_second_without_work) {
+    struct world w = {.now = AW_SEC(5)};
+    struct place a, b;
+    w.seam = (aw_seam){.self_size = sizeof(aw_seam),
+                       .data = &w,
+                       .now = world_now,
+                       .park = world_park,
+                       .unpark = world_unpark};
+    aw_runtime_options options = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    options.seam = &w.seam;
+    CHECK_EQ(aw_runtime_new(&rt, &options), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(waits_for_trim, .world = &w, .a = &a, .b = &b)), 0);
+    aw_runtime_free(rt);
+}
+
+/* ---- Threads that end ------------------------------------------------------------------------- */
+
+static void *crowd_on_a_thread(void *unused) {
+    (void)unused;
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = SOME, .check = check_guards)), 0);
+    CHECK_GT(mappings.bytes, SOME * 256 * 1024);
+    return NULL;
+}
+
+TEST(a_thread_that_ends_gives_its_stacks_back) {
+    for (int i = 0; i < 3; i++) {
+        pthread_t thread;
+        CHECK_EQ(pthread_create(&thread, NULL, crowd_on_a_thread, NULL), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK_EQ(mappings.bytes, 0);
+        for (int n = 0; n < SOME; n++)
+            CHECK(is_out_of_bounds(places[n].low));
+    }
+}
+
+/* Of the memory that such a pool keeps for ever nobody shall say that it leaks. */
+static char bump[65536] __attribute__((aligned(16)));
+static size_t bumped;
+
+static void *bump_alloc(void *data, size_t size) {
+    (void)data;
+    char *p = bump + bumped;
+    bumped += (size + 15) & ~(size_t)15;
+    CHECK_LE(bumped, sizeof bump);
+    return p;
+}
+static void bump_release(void *data, void *p, size_t size) {
+    (void)data, (void)p, (void)size;
+}
+
+static struct stays left_behind;
+
+static void *leave_one_behind(void *unused) {
+    (void)unused;
+    aw_flag flag = {0};
+    CHECK_EQ(POLL(&left_behind, &flag), AW_PENDING);
+    return NULL;
+}
+
+TEST(a_fiber_left_behind_on_a_thread_that_has_ended_keeps_its_stack) {
+    static const aw_allocator allocator = {bump_alloc, bump_release, NULL};
+    static struct place p;
+    aw_set_allocator(&allocator);
+    left_behind = AW_CALL(stays, .place = &p, .end = &end);
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, leave_one_behind, NULL), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK(!is_out_of_bounds(p.low));
+    CHECK(left_behind.aw_fiber != NULL);
+    aw_flag flag = {0};
+    DIES(POLL(&left_behind, &flag), "fiber 'stays' was first polled by another thread");
+    DIES(CANCEL(&left_behind, &flag), "fiber 'stays' was first polled by another thread");
+}
+
+/* ---- Many ------------------------------------------------------------------------------------- */
+
+static long mappings_with_all;
+static void count_mappings(int count) {
+    (void)count;
+    mappings_with_all = mapping_count();
+}
+
+TEST_LIMIT(twenty_thousand_fibers_live_at_once, 60) {
+    int count = test_scale(20000);
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = count, .check = count_mappings)), 0);
+    if (marks_work() && !test_under_sanitizer()) CHECK_LT(mappings_with_all, 2000);
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+}
+
+/* ---- Kernels without marks -------------------------------------------------------------------- */
+
+TEST(an_older_kernel_guards_by_protection) {
+    mappings.marks = MARKS_UNKNOWN;
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = SOME, .check = check_guards)), 0);
+    CHECK_GE(mappings.protect_calls, SOME);
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = SOME, .check = check_guards)), 0);
+}
+
+TEST(an_emulator_that_ignores_marks_is_noticed) {
+    mappings.marks = MARKS_IGNORED;
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = SOME, .check = check_guards)), 0);
+    CHECK_EQ(mappings.mark_calls, 1); /* asked once */
+    CHECK_GE(mappings.protect_calls, SOME);
+}
+
+/* The limit on mappings is reached, and later it is not. */
+AW_FIBER(int, meets_the_limit, int refused;) {
+    enum { BEFORE = 3 };
+    static struct stays *early[BEFORE];
+    for (int i = 0; i < BEFORE; i++)
+        early[i] = aw_spawn(AW_CALL(stays, .end = &end, .deep = 20000));
+    CHECK_EQ(aw_fiber_yield(), 0);
+    long mapped = mappings.bytes;
+    mappings.refuse_protect = true;
+    for (int i = 0; i < 100; i++)
+        self->refused += aw_await(AW_CALL(stays, .deep = 20000)) == -ENOMEM;
+    CHECK_EQ(mappings.bytes, mapped); /* nothing half made is kept */
+    mappings.refuse_protect = false;
+    CHECK_EQ(aw_await(AW_CALL(stays, .deep = 20000)), 0);
+    aw_notify_waiters(&end);
+    for (int i = 0; i < BEFORE; i++) {
+        CHECK_EQ(aw_await(aw_task_join(early[i])), 0);
+        CHECK_EQ(aw_task_take(early[i]), 0);
+    }
+    return self->refused;
+}
+
+TEST(without_a_mapping_for_the_guard_there_is_no_stack_and_later_there_is) {
+    mappings.marks = MARKS_UNKNOWN;
+    CHECK_EQ(aw_run(AW_CALL(meets_the_limit)), 100);
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+}
+
+/* The same, with the limit of this very kernel. */
+static struct stays *crew[50000];
+
+AW_FIBER(int, uses_up_all_mappings, int most;) {
+    int count = 0, refused = 0;
+    /* Those that get no stack end at once. */
+    for (int i = 0; i < self->most; i++)
+        crew[i] = aw_spawn(AW_CALL(stays, .end = &end));
+    CHECK_EQ(aw_fiber_yield(), 0);
+    CHECK_EQ(aw_fiber_yield(), 0);
+    aw_notify_waiters(&end);
+    for (int i = 0; i < self->most; i++) {
+        CHECK_EQ(aw_await(aw_task_join(crew[i])), 0);
+        int out = aw_task_take(crew[i]);
+        CHECK(out == 0 || out == -ENOMEM);
+        count += out == 0;
+        refused += out == -ENOMEM;
+    }
+    CHECK_GT(count, 10000);
+    CHECK_GT(refused, 0);
+    return 0;
+}
+
+TEST_LIMIT(when_the_kernel_has_no_more_mappings_fibers_end_with_no_memory, 60) {
+    long limit = 0;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
+    if (file) {
+        if (fscanf(file, "%ld", &limit) != 1) limit = 0;
+        fclose(file);
+    }
+    if (test_under_sanitizer() || test_under_valgrind())
+        SKIP("a sanitizer needs mappings of its own and does not go on without");
+    if (limit <= 0 || limit > 90000) SKIP("the limit of mappings is not the usual one");
+    mappings.marks = MARKS_UNKNOWN;
+    CHECK_EQ(aw_run(AW_CALL(uses_up_all_mappings, .most = (int)limit / 2 + 1000)), 0);
+    aw_stacks_trim();
+    CHECK_EQ(mappings.bytes, 0);
+    CHECK_LT(mapping_count(), 1000);
+    mappings.marks = MARKS_AS_HERE;
+    CHECK_EQ(aw_run(AW_CALL(crowd, .count = SOME, .check = check_guards)), 0);
+}
