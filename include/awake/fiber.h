@@ -58,7 +58,7 @@ typedef struct aw__fiber aw__fiber;
         __typeof__(__VA_ARGS__) aw__awaited = (__VA_ARGS__);                                       \
         AW__ASSERT_ERRNO(aw__awaited.out);                                                         \
         int aw__err = aw_fiber_await(&aw__awaited.future, __FILE__, __LINE__);                     \
-        aw__err ? (__typeof__(aw__awaited.out))aw__err : aw__awaited.out;                          \
+        (__typeof__(aw__awaited.out))(aw__err ? aw__err : aw__awaited.out);                        \
     })
 #define aw_await_into(result, ...)                                                                 \
     __extension__({                                                                                \
@@ -94,7 +94,7 @@ typedef struct aw__fiber aw__fiber;
     __extension__({                                                                                \
         AW__TIMED(sleep, __VA_ARGS__);                                                             \
         AW__ASSERT_ERRNO(aw__timed.inner.out);                                                     \
-        aw__err ? (__typeof__(aw__timed.inner.out))aw__err : aw__timed.inner.out;                  \
+        (__typeof__(aw__timed.inner.out))(aw__err ? aw__err : aw__timed.inner.out);                \
     })
 #define AW__AWAIT_INTO_TIMED(sleep, result, ...)                                                   \
     __extension__({                                                                                \

@@ -70,7 +70,7 @@ AW_API void aw_runtime_free(aw_runtime *rt);
         __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
         AW__ASSERT_ERRNO(aw__main.out);                                                            \
         int aw__err = aw_block_on_future((rt), &aw__main.future);                                  \
-        aw__err ? (__typeof__(aw__main.out))aw__err : aw__main.out;                                \
+        (__typeof__(aw__main.out))(aw__err ? aw__err : aw__main.out);                              \
     })
 #define aw_block_on_into(rt, result, ...)                                                          \
     __extension__({                                                                                \
@@ -96,7 +96,7 @@ AW_API int aw_block_on_future(aw_runtime *rt, aw_future *f);
         __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
         AW__ASSERT_ERRNO(aw__main.out);                                                            \
         int aw__err = aw_run_future(&aw__main.future);                                             \
-        aw__err ? (__typeof__(aw__main.out))aw__err : aw__main.out;                                \
+        (__typeof__(aw__main.out))(aw__err ? aw__err : aw__main.out);                              \
     })
 #define aw_run_into(result, ...)                                                                   \
     __extension__({                                                                                \

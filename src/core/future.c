@@ -101,7 +101,7 @@ void aw__text_chain(aw__text *t, const aw_future *f, int depth) {
     if (type->describe) {
         char what[128] = "";
         type->describe(f, what, sizeof what);
-        aw__text_add(t, ": %s", what);
+        if (*what) aw__text_add(t, ": %s", what);
     }
     if (aw_future_cancelling(f)) aw__text_add(t, " (being cancelled)");
     aw__text_add(t, "\n");

@@ -27,9 +27,9 @@ static const struct script stubborn = {.pends = NEVER, .cancel_pends = 1000};
             CHECK_EQ(drive_cancel(f), i + 1 < subject.children ? AW_PENDING : AW_READY);           \
         }                                                                                          \
         CHECK_EQ(count_discards(), 0);                                                             \
-        if (kind == a_select) {                                                                    \
-            CHECK_EQ(subject.as.select.out, 1 << 1 | 1 << 2);                                      \
-            CHECK_EQ(aw_select_winner(&subject.as.select), 1);                                     \
+        if (is_select_of_three(kind)) {                                                            \
+            CHECK_EQ(*(int *)aw_future_out(f), 1 << 1 | 1 << 2);                                   \
+            CHECK_EQ(aw__select_winner(f), 1);                                                     \
         } else {                                                                                   \
             CHECK_EQ(subject.as.all.out, 1);                                                       \
             CHECK_EQ(aw_select_all_winner(&subject.as.all), 1);                                    \

@@ -26,7 +26,7 @@ EVERY_COMPOSITE(PASSES_IT_DOWN)
         CHECK_EQ(count_discards(), 0);                                                             \
         for (int i = 0; i < subject.children; i++)                                                 \
             if (child(i)->finished) script_take(child(i));                                         \
-        if (kind == a_box) aw_box_free(&subject.as.box);                                           \
+        if (is_boxed(kind)) aw_box_free(&subject.as.box);                                          \
         subject_check_gone();                                                                      \
         CHECK_EQ(count_discards(), 0);                                                             \
     }

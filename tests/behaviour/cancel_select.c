@@ -8,12 +8,12 @@
 
 /* Walk the finished branches of either kind of select. */
 static int next_finished(void) {
-    return subject.kind == a_select ? aw_select_next(&subject.as.select)
-                                    : (int)aw_select_all_next(&subject.as.all);
+    return is_select_of_three(subject.kind) ? aw__select_next(subject.future)
+                                            : (int)aw_select_all_next(&subject.as.all);
 }
 static int winner(void) {
-    return subject.kind == a_select ? aw_select_winner(&subject.as.select)
-                                    : (int)aw_select_all_winner(&subject.as.all);
+    return is_select_of_three(subject.kind) ? aw__select_winner(subject.future)
+                                            : (int)aw_select_all_winner(&subject.as.all);
 }
 
 /* All branches wait; branch 1 finishes; 0 and the last finish while they lose. Begins with branch 1

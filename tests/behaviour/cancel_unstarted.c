@@ -32,6 +32,7 @@ EVERY_COMPOSITE(ANSWERS_CANCELLED)
     }
 RELEASES_ARGUMENTS(a_timeout)
 RELEASES_ARGUMENTS(a_box)
+EVERY_FIBER(RELEASES_ARGUMENTS)
 EVERY_GROUP(RELEASES_ARGUMENTS)
 
 /* ---- Children that had started before --------------------------------------------------------- */

@@ -5,6 +5,9 @@
 #ifndef AWAKE_TEST_SUBJECT_H
 #define AWAKE_TEST_SUBJECT_H
 
+#include <errno.h>
+
+#include "core/unstarted.h"
 #include "support/beacon.h"
 #include "support/script.h"
 
@@ -22,13 +25,39 @@ enum kind {
     a_try_join_all_of_many,
     a_select_all_of_few,
     a_select_all_of_many, /* polls only the woken ones */
+    /* The same with a fiber around each leaf. */
+    a_fiber,
+    a_fiber_of_a_function,
+    a_fiber_of_a_timeout,
+    a_function_of_a_fiber,
+    a_timeout_of_a_fiber,
+    a_boxed_fiber,
+    a_join_of_fibers,
+    a_try_join_of_fibers,
+    a_select_of_fibers,
+    a_join_all_of_fibers,
+    a_try_join_all_of_fibers,
+    a_select_all_of_fibers,
 };
 
 /* X(kind) for each; those with one child, and those with several by what they make of it. */
-#define EVERY_SINGLE(X)    X(a_function) X(a_timeout) X(a_box)
-#define EVERY_JOIN(X)      X(a_join) X(a_join_by_reference) X(a_join_all_of_few) X(a_join_all_of_many)
-#define EVERY_TRY_JOIN(X)  X(a_try_join) X(a_try_join_all_of_few) X(a_try_join_all_of_many)
-#define EVERY_SELECT(X)    X(a_select) X(a_select_all_of_few) X(a_select_all_of_many)
+#define EVERY_FIBER(X)                                                                             \
+    X(a_fiber)                                                                                     \
+    X(a_fiber_of_a_function)                                                                       \
+    X(a_fiber_of_a_timeout) X(a_function_of_a_fiber) X(a_timeout_of_a_fiber) X(a_boxed_fiber)
+#define EVERY_SINGLE(X) X(a_function) X(a_timeout) X(a_box) EVERY_FIBER(X)
+#define EVERY_JOIN(X)                                                                              \
+    X(a_join)                                                                                      \
+    X(a_join_by_reference)                                                                         \
+    X(a_join_all_of_few) X(a_join_all_of_many) X(a_join_of_fibers) X(a_join_all_of_fibers)
+#define EVERY_TRY_JOIN(X)                                                                          \
+    X(a_try_join)                                                                                  \
+    X(a_try_join_all_of_few)                                                                       \
+    X(a_try_join_all_of_many) X(a_try_join_of_fibers) X(a_try_join_all_of_fibers)
+#define EVERY_SELECT(X)                                                                            \
+    X(a_select)                                                                                    \
+    X(a_select_all_of_few)                                                                         \
+    X(a_select_all_of_many) X(a_select_of_fibers) X(a_select_all_of_fibers)
 #define EVERY_GROUP(X)     EVERY_JOIN(X) EVERY_TRY_JOIN(X) EVERY_SELECT(X)
 #define EVERY_COMPOSITE(X) EVERY_SINGLE(X) EVERY_GROUP(X)
 
@@ -52,10 +81,76 @@ AW_ASYNC_STATIC(relay, .discard = relay_discard) {
     AW_END;
 }
 
+/* ---- Fibers ------------------------------------------------------------------------------------
+ *
+ * Around a leaf that was made before, so that there is something to release when they never start. */
+
+struct carry {
+    AW_FRAME(int);
+    struct leaf leaf;
+};
+AW_ASYNC_STATIC(carry) {
+    AW_BEGIN;
+    AW_AWAIT_FUTURE(self->leaf);
+    AW_RETURN(self->leaf.out);
+    AW_FINALLY;
+    if (!AW_STARTED) aw__cancel_unstarted(&self->leaf.future);
+    AW_END;
+}
+
+static void fiber_discards(struct script *s, int out) {
+    if (out == -ECANCELED) return; /* what a fiber that is cut returns */
+    if (s->discards++) FAIL("an output was discarded twice");
+    if (out > 0) ledger_give_back(out);
+}
+
+struct fiber_relay {
+    AW_FIBER_FRAME(int);
+    enum kind how;
+    struct leaf leaf;
+};
+static void fiber_relay_discard(aw_future *self) {
+    struct fiber_relay *r = (struct fiber_relay *)self;
+    fiber_discards(r->leaf.script, r->out);
+}
+AW_FIBER_STATIC(fiber_relay, .discard = fiber_relay_discard) {
+    if (self->how == a_fiber_of_a_function) return aw_await(AW_CALL(carry, .leaf = self->leaf));
+    if (self->how == a_fiber_of_a_timeout) return aw_await_for(AW_SEC(9), self->leaf);
+    return aw_await(self->leaf);
+}
+AW_FIBER_DROP(fiber_relay) {
+    aw__cancel_unstarted(&self->leaf.future);
+}
+
+static inline struct fiber_relay fiber_relay(struct script *s) {
+    return AW_CALL(fiber_relay, .leaf = leaf(s));
+}
+
+struct carry_fiber {
+    AW_FRAME(int);
+    struct fiber_relay fiber;
+};
+static void carry_fiber_discard(aw_future *self) {
+    struct carry_fiber *r = (struct carry_fiber *)self;
+    fiber_discards(r->fiber.leaf.script, r->out);
+}
+AW_ASYNC_STATIC(carry_fiber, .discard = carry_fiber_discard) {
+    AW_BEGIN;
+    AW_AWAIT_FUTURE(self->fiber);
+    AW_RETURN(self->fiber.out);
+    AW_FINALLY;
+    if (!AW_STARTED) aw__cancel_unstarted(&self->fiber.future);
+    AW_END;
+}
+
+/* ---- The composite ---------------------------------------------------------------------------- */
+
 typedef AW_TIMEOUT(struct leaf) leaf_timeout;
 typedef AW_JOIN(struct leaf, struct leaf, struct leaf) leaf_join;
 typedef AW_TRY_JOIN(struct leaf, struct leaf, struct leaf) leaf_try_join;
 typedef AW_SELECT(struct leaf, struct leaf, struct leaf) leaf_select;
+typedef AW_TIMEOUT(struct fiber_relay) fiber_timeout;
+typedef AW_JOIN(struct fiber_relay, struct fiber_relay, struct fiber_relay) fiber_group;
 
 static struct subject {
     enum kind kind;
@@ -63,6 +158,7 @@ static struct subject {
     int children;
     struct script scripts[MANY];
     struct leaf leaves[MANY];
+    struct fiber_relay fibers[MANY];
     union {
         struct relay function;
         leaf_timeout timeout;
@@ -72,6 +168,10 @@ static struct subject {
         leaf_select select;
         aw_group group;
         aw_all all;
+        struct fiber_relay fiber;
+        struct carry_fiber function_of_a_fiber;
+        fiber_timeout timeout_of_a_fiber;
+        fiber_group fiber_group;
     } as;
     aw_runtime *rt; /* for a clock */
 } subject;
@@ -80,12 +180,29 @@ static inline int children_of(enum kind kind) {
     switch (kind) {
     case a_function:
     case a_timeout:
-    case a_box: return 1;
+    case a_box:
+    case a_fiber:
+    case a_fiber_of_a_function:
+    case a_fiber_of_a_timeout:
+    case a_function_of_a_fiber:
+    case a_timeout_of_a_fiber:
+    case a_boxed_fiber: return 1;
     case a_join_all_of_many:
     case a_try_join_all_of_many:
-    case a_select_all_of_many: return MANY;
+    case a_select_all_of_many:
+    case a_join_all_of_fibers:
+    case a_try_join_all_of_fibers:
+    case a_select_all_of_fibers: return MANY;
     default: return FEW;
     }
+}
+
+static inline bool is_boxed(enum kind kind) {
+    return kind == a_box || kind == a_boxed_fiber;
+}
+/* A select whose output is a set of branches, and not how many there are. */
+static inline bool is_select_of_three(enum kind kind) {
+    return kind == a_select || kind == a_select_of_fibers;
 }
 
 /* The i-th of its leaves, counted from the end when negative. */
@@ -108,6 +225,7 @@ static inline void subject_prepare(enum kind kind, struct script s) {
 }
 
 #define LEAVES3 leaf(child(0)), leaf(child(1)), leaf(child(2))
+#define FIBERS3 fiber_relay(child(0)), fiber_relay(child(1)), fiber_relay(child(2))
 
 /* Make the composite of the leaves as they are told by now. */
 static inline aw_future *subject_begin(void) {
@@ -124,6 +242,31 @@ static inline aw_future *subject_begin(void) {
     case a_join: subject.as.join = AW_JOIN_OF(leaf_join, LEAVES3); break;
     case a_try_join: subject.as.try_join = AW_TRY_JOIN_OF(leaf_try_join, LEAVES3); break;
     case a_select: subject.as.select = AW_SELECT_BIASED_OF(leaf_select, LEAVES3); break;
+    case a_fiber:
+    case a_fiber_of_a_function:
+    case a_fiber_of_a_timeout:
+        subject.as.fiber = fiber_relay(child(0));
+        subject.as.fiber.how = subject.kind;
+        break;
+    case a_function_of_a_fiber:
+        subject.as.function_of_a_fiber = AW_CALL(carry_fiber, .fiber = fiber_relay(child(0)));
+        break;
+    case a_timeout_of_a_fiber:
+        subject.as.timeout_of_a_fiber = AW_TIMEOUT_OF(fiber_timeout, AW_SEC(9),
+                                                      fiber_relay(child(0)));
+        break;
+    case a_boxed_fiber: subject.as.box = aw_box_new(fiber_relay(child(0))); break;
+    case a_join_of_fibers: subject.as.fiber_group = AW_JOIN_OF(fiber_group, FIBERS3); break;
+    case a_try_join_of_fibers: subject.as.fiber_group = AW_TRY_JOIN_OF(fiber_group, FIBERS3); break;
+    case a_select_of_fibers:
+        subject.as.fiber_group = AW_SELECT_BIASED_OF(fiber_group, FIBERS3);
+        break;
+    case a_join_all_of_fibers:
+    case a_try_join_all_of_fibers:
+    case a_select_all_of_fibers:
+        for (int i = 0; i < subject.children; i++)
+            subject.fibers[i] = fiber_relay(child(i));
+        break;
     default:
         for (int i = 0; i < subject.children; i++)
             leaves[i] = leaf(child(i));
@@ -142,6 +285,9 @@ static inline aw_future *subject_begin(void) {
     case a_select_all_of_many:
         subject.as.all = aw_select_all(leaves, (size_t)subject.children);
         break;
+    case a_join_all_of_fibers: subject.as.all = aw_join_all(subject.fibers, MANY); break;
+    case a_try_join_all_of_fibers: subject.as.all = aw_try_join_all(subject.fibers, MANY); break;
+    case a_select_all_of_fibers: subject.as.all = aw_select_all(subject.fibers, MANY); break;
     default: break;
     }
     return subject.future = (aw_future *)(void *)&subject.as;
