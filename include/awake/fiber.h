@@ -126,25 +126,22 @@ AW_API aw_cx *aw_fiber_cx(void);
 
 /* AW_SHIELD { ... }: what is awaited in the block is not cancelled with the fiber. It may be left in any
  * way but longjmp; `break` and `continue` leave it. */
-#define AW_SHIELD AW__SHIELD(AW__FIBER_CAT(aw__shield_, __LINE__))
-#define AW__SHIELD(name)                                                                           \
+#define AW_SHIELD                                                                                  \
+    AW__SHIELD(AW__FIBER_CAT(aw__shield_, __LINE__), AW__FIBER_CAT(aw__once_, __LINE__))
+/* The pointer is what the loop runs on, so that the compiler sees that the block is entered. */
+#define AW__SHIELD(name, once)                                                                     \
     for (aw__shield name                                                                           \
-         __attribute__((cleanup(aw__shield_end))) = aw__shield_begin(__FILE__, __LINE__);          \
-         name.open; name.open = false)
+         __attribute__((cleanup(aw__shield_end))) = aw__shield_begin(__FILE__, __LINE__),          \
+         *once = &name;                                                                            \
+         once; once = NULL)
 #define AW__FIBER_CAT(a, b)  AW__FIBER_CAT_(a, b)
 #define AW__FIBER_CAT_(a, b) a##b
 
 typedef struct aw__shield {
     aw__fiber *fiber;
-    bool open;
 } aw__shield;
-AW_API aw__fiber *aw__shield_open(const char *file, int line);
+AW_API aw__shield aw__shield_begin(const char *file, int line);
 AW_API void aw__shield_end(aw__shield *shield);
-/* Inline, so that the compiler sees that the block is entered. */
-static inline aw__shield aw__shield_begin(const char *file, int line) {
-    aw__shield shield = {aw__shield_open(file, line), true};
-    return shield;
-}
 
 /* ---- A function and a pointer as a fiber ------------------------------------------------------ */
 

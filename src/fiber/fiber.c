@@ -123,10 +123,10 @@ aw_cx *aw_fiber_cx(void) {
     return f && !f->child ? f->cx : NULL;
 }
 
-aw__fiber *aw__shield_open(const char *file, int line) {
+aw__shield aw__shield_begin(const char *file, int line) {
     aw__fiber *f = running("AW_SHIELD", file, line);
     f->shields++;
-    return f;
+    return (aw__shield){f};
 }
 
 void aw__shield_end(aw__shield *shield) {
