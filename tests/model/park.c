@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * os/park.c under every schedule, on the modelled futex: no token is lost, and what was done before an
+ * unpark is seen after the park that took its token. */
+#include "support/model.h"
+#include "support/model_park.h"
+
+static uint32_t word;
+static int data[2], timeouts;
+
+static void setup(void) {
+    word = 0;
+    data[0] = data[1] = timeouts = 0;
+}
+static void unpark(void) {
+    model_write(&data[model_self() - 1], 1);
+    aw__os_unpark(&word);
+}
+static void unpark_twice(void) {
+    unpark();
+    aw__os_unpark(&word);
+}
+static void park(void) {
+    model_check(aw__os_park(&word, UINT64_MAX));
+}
+
+static void park_once(void) {
+    park();
+    model_check(model_read(&data[0]) == 1);
+}
+/* The deadline is now. */
+static void park_for_a_while(void) {
+    while (!aw__os_park(&word, 0))
+        timeouts++;
+    model_check(model_read(&data[0]) == 1);
+}
+static void at_most_one_token_is_left(void) {
+    model_check(word <= 1);
+}
+
+MODEL(a_token_is_never_lost, .setup = setup, .threads = {park_once, unpark_twice},
+      .check = at_most_one_token_is_left, .preemptions = MODEL_UNBOUNDED)
+MODEL(a_token_is_taken_even_when_the_deadline_comes, .setup = setup,
+      .threads = {park_for_a_while, unpark}, .check = at_most_one_token_is_left)
+
+/* One token may stand for two unparks: what was before either is seen, or the last park never ends. */
+static uint32_t counter;
+
+static void setup_counter(void) {
+    setup();
+    counter = 0;
+}
+static void count_and_unpark(void) {
+    aw__fetch_add_relaxed(&counter, 1u);
+    aw__os_unpark(&word);
+}
+static void park_until_both_have_counted(void) {
+    do
+        park();
+    while (aw__load_relaxed(&counter) < 2);
+}
+
+MODEL(a_token_stands_for_all_unparks_before_it, .setup = setup_counter,
+      .threads = {park_until_both_have_counted, count_and_unpark, count_and_unpark},
+      .check = at_most_one_token_is_left)
+
+static void park_again(void) {
+    park_once();
+    park();
+}
+static void answer(void) {
+    unpark();
+    model_wait(model__has_token, &counter);
+    aw__os_unpark(&word);
+}
+static void park_and_ask(void) {
+    park_once();
+    aw__store_relaxed(&counter, 1u);
+    park();
+}
+
+MODEL(each_of_two_tokens_is_taken, .setup = setup_counter, .threads = {park_and_ask, answer})
+MODEL_BROKEN(two_unparks_may_leave_one_token, "deadlock", .setup = setup_counter,
+             .threads = {park_again, unpark_twice})
+
+/* A token goes from the exchange that leaves it (release) to the one that takes it (acquire). */
+static const struct model_harmless harmless[] = {
+    {"aw__os_park", "aw__exchange(", "release", "who parks has nothing to tell who unparks"},
+    {"aw__os_park", "aw__cas(", "release", "who parks has nothing to tell who unparks"},
+    {"aw__os_park", "aw__cas(", "acquire", "EMPTY is its own"},
+    {"aw__os_park", "aw__cas(", "failure", "the exchange that follows takes the token"},
+    {"aw__os_unpark", "aw__exchange(", "acquire", "it does nothing after that but wake"},
+    {0}};
+
+MODEL_ORDERS(the_orders_of_parking, "os/park.c", harmless, &model_a_token_is_never_lost,
+             &model_a_token_is_taken_even_when_the_deadline_comes,
+             &model_a_token_stands_for_all_unparks_before_it, &model_each_of_two_tokens_is_taken)

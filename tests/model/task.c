@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The whole current-thread runtime in a model: threads that wake, abort and give back a task, against the
+ * owner that polls it. Nothing is lost, and the task is freed once, when nobody uses it any more. */
+#include "support/model.h"
+#include "support/model_park.h"
+
+#include <awake.h>
+
+#define sched_yield() model_yield()
+#include "os/lock.c"
+#undef sched_yield
+
+#include "runtime/clock.c"
+#define disarm disarm_join /* there is one in sleep.c too */
+#include "runtime/join.c"
+#undef disarm
+#include "runtime/local.c"
+#include "runtime/report.c"
+#define list_remove list_remove_room /* and in wheel.c */
+#include "runtime/room.c"
+#undef list_remove
+#include "runtime/runtime.c"
+#include "runtime/scheduler.c"
+#include "runtime/sleep.c"
+#include "runtime/task.c"
+#include "runtime/wheel.c"
+
+enum { MAIN_GATE, TASK_GATE, GATES };
+
+/* Ready when it has been told often enough; at its first poll it hands out two wakers. */
+struct gate {
+    aw_future future;
+    int out, number;
+};
+
+static aw_runtime *rt;
+static struct gate *handle;
+static aw_waker wakers[GATES][2];
+static uint32_t handed_out[GATES], told[GATES], needed[GATES], ended[GATES], polls;
+
+static aw_poll gate_poll(aw_future *f, aw_cx *cx) {
+    struct gate *g = (struct gate *)f;
+    int n = g->number;
+    polls++;
+    if (aw__load_relaxed(&told[n]) >= needed[n]) {
+        g->out = 1;
+        ended[n]++;
+        return AW_READY;
+    }
+    if (!aw__load_relaxed(&handed_out[n])) {
+        for (int i = 0; i < 2; i++)
+            wakers[n][i] = aw_waker_clone(cx->waker);
+        aw__store_release(&handed_out[n], 1u);
+    }
+    return AW_PENDING;
+}
+static aw_poll gate_cancel(aw_future *f, aw_cx *cx) {
+    (void)cx;
+    ended[((struct gate *)f)->number]++;
+    return AW_CANCELLED;
+}
+static const aw_future_type gate_type = {.self_size = sizeof(aw_future_type),
+                                         .name = "gate",
+                                         .size = sizeof(struct gate),
+                                         .out_offset = offsetof(struct gate, out),
+                                         .out_size = sizeof(int),
+                                         .poll = gate_poll,
+                                         .cancel = gate_cancel};
+
+static struct gate gate(int number) {
+    return (struct gate){AW_FUTURE_INIT(&gate_type), 0, number};
+}
+
+/* ---- The runtime ------------------------------------------------------------------------------ */
+
+static void *take_memory(void *data, size_t size) {
+    (void)data;
+    return model_alloc(size);
+}
+static void give_memory(void *data, void *memory, size_t size) {
+    (void)data, (void)size;
+    model_free(memory);
+}
+
+static void fail_with_problem(void *data, aw_log_level level, const char *message) {
+    (void)data;
+    if (level == AW_LOG_PROBLEM) model_fail("%s", message);
+}
+
+static void setup(void) {
+    static const aw_allocator allocator = {take_memory, give_memory, NULL};
+    memset(handed_out, 0, sizeof handed_out);
+    memset(told, 0, sizeof told);
+    memset(ended, 0, sizeof ended);
+    polls = 0;
+    aw__thread = (struct aw__thread){0};
+    model_thread_local(&aw__thread, sizeof aw__thread);
+    aw_runtime_options options = AW_RUNTIME_OPTIONS;
+    options.allocator = &allocator;
+    options.log = fail_with_problem;
+    options.seed = 1;
+    model_check(aw_runtime_new(&rt, &options) == 0);
+    handle = NULL;
+    needed[MAIN_GATE] = needed[TASK_GATE] = 1;
+}
+
+static void own(void) {
+    struct gate g = gate(MAIN_GATE);
+    model_check(aw_block_on_future(rt, &g.future) == 0);
+    aw_runtime_free(rt);
+}
+
+static bool is_handed_out(void *number) {
+    return handed_out[(intptr_t)number];
+}
+/* Its waker, which it has to give back. */
+static aw_waker take_waker(int number, int i) {
+    model_wait(is_handed_out, (void *)(intptr_t)number);
+    aw__fetch_add(&handed_out[number], 0u); /* it reads the newest, and acquires it */
+    return wakers[number][i];
+}
+static void tell(int number, int i) {
+    aw_waker waker = take_waker(number, i);
+    aw__fetch_add_relaxed(&told[number], 1u);
+    aw_waker_wake(waker);
+}
+
+static void nothing_is_left(void) {
+    model_check(model_allocated() == 0);
+    model_check(ended[MAIN_GATE] == 1);
+}
+
+/* ---- Wakers of the main future ---------------------------------------------------------------- */
+
+static void wake_main(void) {
+    tell(MAIN_GATE, model_self() - 1);
+}
+static void drop_main(void) {
+    aw_waker_drop(take_waker(MAIN_GATE, 1));
+}
+static void setup_two_wakes(void) {
+    setup();
+    needed[MAIN_GATE] = 2;
+}
+
+MODEL(two_wakes_are_not_lost, .setup = setup_two_wakes, .threads = {own, wake_main, wake_main},
+      .check = nothing_is_left, .stale = 1)
+MODEL(a_waker_may_outlive_the_runtime, .setup = setup, .threads = {own, wake_main, drop_main},
+      .check = nothing_is_left, .stale = 1)
+
+/* ---- A task ----------------------------------------------------------------------------------- */
+
+/* Spawned from outside, before the runtime runs. */
+static void setup_task(void) {
+    setup();
+    handle = aw_spawn_on(rt, gate(TASK_GATE));
+    model_check(handle && !aw_task_error(handle));
+}
+static void the_task_has_ended_too(void) {
+    nothing_is_left();
+    model_check(ended[TASK_GATE] == 1);
+}
+static void wake_task(void) {
+    tell(TASK_GATE, 0);
+}
+static void drop_waker_abort_and_drop_handle(void) {
+    aw_waker_drop(take_waker(TASK_GATE, 1));
+    aw_task_abort(handle);
+    aw_task_drop(handle);
+    tell(MAIN_GATE, 0);
+    aw_waker_drop(wakers[MAIN_GATE][1]);
+}
+static void look_drop_handle_and_wake(void) {
+    if (aw_task_is_finished(handle) && aw_task_error(handle) == 0 && ended[TASK_GATE] == 1)
+        (void)model_read(&handle->out);
+    aw_task_drop(handle);
+    tell(MAIN_GATE, 0);
+    aw_waker_drop(wakers[MAIN_GATE][1]);
+    aw_waker_wake(take_waker(TASK_GATE, 1));
+}
+
+MODEL(a_task_is_freed_once_when_it_is_woken_aborted_and_dropped, .setup = setup_task,
+      .threads = {own, wake_task, drop_waker_abort_and_drop_handle},
+      .check = the_task_has_ended_too, .preemptions = 1, .stale = 1)
+MODEL(an_output_is_visible_to_who_sees_that_the_task_has_ended, .setup = setup_task,
+      .threads = {own, wake_task, look_drop_handle_and_wake}, .check = the_task_has_ended_too,
+      .preemptions = 1, .stale = 1)
+
+/* ---- Orders ----------------------------------------------------------------------------------- */
+
+#if defined(MODEL_SEES_PLAIN)
+static const struct model_harmless harmless[] = {
+    {"aw__task_request", "aw__cas(", "failure", "the next try acquires what it needs"},
+    {"serve_orphan", "aw__exchange(", "acquire",
+     "aw__task_release loads the word once more, with acquire, before anything is freed"},
+    {"aw__task_release", "aw__load_acquire(", "acquire",
+     "who last changed the count from outside either has sent the task in, and the exchange that "
+     "served it has acquired that, or has handed its last reference to the owner, which orders it"},
+    {0}};
+
+MODEL_ORDERS(the_orders_of_a_task, "runtime/task.c", harmless,
+             &model_a_task_is_freed_once_when_it_is_woken_aborted_and_dropped,
+             &model_an_output_is_visible_to_who_sees_that_the_task_has_ended)
+#else
+TEST(the_orders_of_a_task) {
+    SKIP("needs a compiler that reports plain accesses: MODEL_SEES_PLAIN");
+}
+#endif
