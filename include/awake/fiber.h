@@ -252,7 +252,7 @@ AW_API void aw__fiber_describe(const aw_future *self, char *buf, size_t size);
         .size = sizeof(struct fn),                                                                 \
         .out_offset = offsetof(struct fn, out),                                                    \
         .out_size = sizeof(((struct fn *)0)->out),                                                 \
-        .flags = AW__IS_ERRNO(((struct fn *)0)->out) ? AW_OUT_ERRNO : 0,                           \
+        .flags = AW__PINNED | (AW__IS_ERRNO(((struct fn *)0)->out) ? AW_OUT_ERRNO : 0),            \
         .poll = aw__fiber_poll,                                                                    \
         .cancel = aw__fiber_cancel,                                                                \
         .child = aw__fiber_child,                                                                  \

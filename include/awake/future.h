@@ -48,8 +48,9 @@ struct aw_future {
 };
 
 enum {
-    AW_UNPIN = 1,    /* may be moved between polls */
-    AW_OUT_ERRNO = 2 /* the output is a signed integer whose negatives are errnos */
+    AW_UNPIN = 1,     /* may be moved between polls */
+    AW_OUT_ERRNO = 2, /* the output is a signed integer whose negatives are errnos */
+    AW__PINNED = 4    /* stays on the thread that first polls it: a fiber */
 };
 
 struct aw_future_type {
@@ -94,6 +95,7 @@ typedef struct aw__meter {
     int32_t outside;     /* of those, the ones that may be ended from outside the runtime */
     int32_t cancelling;  /* change in the number of futures that are being cancelled */
     int fail;            /* a negative errno: the task is to end with it */
+    bool pinned;         /* the task must stay on this thread from now on */
     bool yielding;       /* a wake of the running task means: behind the others */
     uint64_t random;     /* for fair choices */
     uint32_t stack_size; /* of fibers that do not ask for one; 0: the default */

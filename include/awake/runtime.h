@@ -17,6 +17,12 @@
 
 AW_C_BEGIN
 
+/* Who runs the tasks. */
+typedef enum aw_flavour {
+    AW_CURRENT_THREAD, /* the thread that is in block_on */
+    AW_MULTI_THREAD    /* threads of the runtime's own, which take work from each other */
+} aw_flavour;
+
 /* Zero means the default, everywhere. Begin with AW_RUNTIME_OPTIONS. */
 typedef struct aw_runtime_options {
     size_t self_size; /* sizeof(aw_runtime_options): it may grow */
@@ -31,10 +37,15 @@ typedef struct aw_runtime_options {
     uint64_t cancel_report;    /* a cancel that takes longer is reported; 1 s */
     uint64_t cleanup_deadline; /* and again after this long; 5 s */
     uint32_t stack_size;       /* of fibers that do not ask for one; 256 KiB */
+    aw_flavour flavour;        /* AW_CURRENT_THREAD */
+    uint32_t workers;          /* threads of AW_MULTI_THREAD; as many as processors may be used */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
-    { sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0 }
+    {                                                                                              \
+        sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0,                \
+            AW_CURRENT_THREAD, 0                                                                   \
+    }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.
  * Nothing runs before block_on. */
@@ -126,6 +137,18 @@ AW_API void aw_leave(aw_runtime *previous);
  * deadlock nor lets a paused clock jump. Any thread; release as often as hold. */
 AW_API void aw_runtime_hold(aw_runtime *rt);
 AW_API void aw_runtime_release(aw_runtime *rt);
+
+/* What the workers of AW_MULTI_THREAD have done so far, each on its own. */
+typedef struct aw_worker_counters {
+    uint64_t polls;     /* of tasks */
+    uint64_t steals;    /* how often it took from another */
+    uint64_t parks;     /* how often it slept */
+    uint64_t overflows; /* how often its queue was full, and half of it went to all */
+} aw_worker_counters;
+/* How many workers there are; 0: AW_CURRENT_THREAD. */
+AW_API uint32_t aw_runtime_workers(const aw_runtime *rt);
+/* A glance at worker i: 0, or -EINVAL when there is none. Any thread. */
+AW_API int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters);
 
 /* How many tasks have been spawned and have not ended. From the thread that runs it, or while nobody
  * does. */

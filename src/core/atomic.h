@@ -15,7 +15,18 @@
 #define aw__exchange(p, v)          __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define aw__fetch_add(p, v)         __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define aw__fetch_sub(p, v)         __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
+#define aw__fetch_or(p, v)          __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
+#define aw__fetch_and(p, v)         __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
 #define aw__fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+
+/* Sequentially consistent: of two threads that each store and then look at what the other stored, at
+ * least one sees it. Only for that. */
+#define aw__load_seq(p)         __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define aw__store_seq(p, v)     __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define aw__fetch_add_seq(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+#define aw__cas_seq(p, expected, desired)                                                          \
+    __atomic_compare_exchange_n((p), (expected), (desired), false, __ATOMIC_SEQ_CST,               \
+                                __ATOMIC_ACQUIRE)
 
 /* Strong; on failure *expected is what was there. */
 #define aw__cas(p, expected, desired)                                                              \

@@ -225,6 +225,7 @@ static aw__fiber *start(struct aw__fiber_frame *frame, aw_cx *cx) {
         memset(stack->low, PAINT, (size_t)((char *)f - stack->low));
     }
     aw__side_init(&f->inside, stack->low, f, entry, f);
+    if (cx->meter) cx->meter->pinned = true;
     frame->aw_fiber = f;
     frame->future.state = ENTERED;
     return f;

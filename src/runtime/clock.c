@@ -14,6 +14,7 @@ uint64_t aw_now(const aw_runtime *rt) {
 }
 
 int aw_clock_pause(aw_runtime *rt) {
+    if (rt->pool) return -ENOTSUP;
     if (aw__load_relaxed(&rt->paused)) return -EINVAL;
     aw__store_release(&rt->paused_now, aw__rt_now(rt));
     aw__store_release(&rt->paused, 1u);

@@ -12,6 +12,7 @@
 #include "core/misuse.h"
 #include "core/wake.h"
 #include "runtime/runtime.h"
+#include "workers/pool.h"
 
 static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
     if (j->next) j->next->prev = j->prev;
@@ -137,6 +138,8 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     aw_task_join_future *j = (aw_task_join_future *)self;
     if (AW__UNLIKELY(aw__handle_error(j->task))) return not_spawned(j);
     aw__task *t = aw__task_of(j->task);
+    aw_runtime *rt = aw__task_rt(t);
+    if (AW__UNLIKELY(rt->pool != NULL)) return aw__pool_join_poll(j, t, cx);
     int status = aw__load_acquire(&t->status);
     if (status != AW__RUNNING) {
         if (AW__UNLIKELY(!cx->meter || !cx->meter->budget)) return end(j, t, status, cx);
@@ -147,7 +150,6 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
         cx->meter->budget--;
         return take(j, t, status);
     }
-    aw_runtime *rt = aw__task_rt(t);
     if (AW__UNLIKELY(self->state != FRESH || !aw__is_owner(rt) || t->joiner)) return wait(j, t, cx);
     arm(j, cx, cx->runtime != rt);
     j->waker = *cx->waker;
@@ -159,6 +161,7 @@ static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
     aw_task_join_future *j = (aw_task_join_future *)self;
     if (!aw_future_started(self)) return AW_CANCELLED;
     aw__task *t = aw__task_of(j->task);
+    if (aw__task_rt(t)->pool) return aw__pool_join_cancel(j, t, cx);
     int status = aw__load_acquire(&t->status);
     if (status != AW__RUNNING) return finish(j, t, status, cx);
     unlink_join(j, t);

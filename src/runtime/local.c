@@ -17,10 +17,6 @@ struct aw__local {
     struct aw__local *next;
 };
 
-static aw__task *current(void) {
-    return aw__thread.running ? aw__thread.running->current : NULL;
-}
-
 struct locals {
     const aw_place *place;
     struct aw__local *first;
@@ -70,7 +66,7 @@ void aw__locals_release(aw__task *t) {
 }
 
 int aw_local_set(aw_local *key, void *value, void (*release_value)(void *value)) {
-    aw__task *t = current();
+    aw__task *t = aw__current_task();
     if (!t) return -ENXIO;
     struct locals *all = locals_of(t);
     if (!all && !value) return 0;
@@ -91,7 +87,7 @@ int aw_local_set(aw_local *key, void *value, void (*release_value)(void *value))
 }
 
 void *aw_local_get(const aw_local *key) {
-    aw__task *t = current();
+    aw__task *t = aw__current_task();
     struct locals *all = t ? locals_of(t) : NULL;
     struct aw__local *l = all ? *find(all, key) : NULL;
     return l ? l->value : NULL;

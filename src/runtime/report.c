@@ -21,8 +21,8 @@ void aw__name_task(char *buf, size_t size, const aw__task *t) {
     }
     const aw_future *f = aw__task_frame((aw__task *)(uintptr_t)t);
     const aw_place *place = aw__place_of(t);
-    snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", t->id, aw__task_name(f),
-             place->file, place->line);
+    snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", aw__task_number(t),
+             aw__task_name(f), place->file, place->line);
 }
 
 static const aw_future *future_of(const aw_runtime *rt, const aw__task *t) {
@@ -48,7 +48,10 @@ static bool may_be_woken(const aw__task *t) {
 }
 
 void aw__report_if_lost(aw_runtime *rt, aw__task *t) {
-    if (may_be_woken(t)) return;
+    if (!may_be_woken(t)) aw__report_lost(rt, t);
+}
+
+void aw__report_lost(const aw_runtime *rt, const aw__task *t) {
     char name[256], chain[2048];
     aw__text text = {chain, sizeof chain, 0};
     aw__name_task(name, sizeof name, t);

@@ -14,6 +14,7 @@
 #include "core/misuse.h"
 #include "os/park.h"
 #include "runtime/inbox.h"
+#include "workers/pool.h"
 
 /* ---- The default seam ------------------------------------------------------------------------- */
 
@@ -47,6 +48,10 @@ void aw__rt_unpark(aw_runtime *rt) {
         aw__os_unpark(&rt->park_word);
 }
 
+static void unpark_owner(aw__wheel *w) {
+    aw__rt_unpark(w->rt);
+}
+
 /* ---- Making ----------------------------------------------------------------------------------- */
 
 int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
@@ -58,6 +63,8 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
         memcpy(&o, options, options->self_size);
     }
     if (o.seam && o.seam->self_size != sizeof(aw_seam)) return -EINVAL;
+    if (o.flavour > AW_MULTI_THREAD || o.workers > AW__WORKERS_MAX) return -EINVAL;
+    if (o.flavour == AW_MULTI_THREAD && (o.paused || o.seam)) return -ENOTSUP;
     if ((uintptr_t)memory % 16) return -EINVAL;
     if (size < sizeof(aw_runtime)) return -ENOSPC;
 
@@ -78,12 +85,14 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->outside_ids = 1;
     rt->meter.random = o.seed ? o.seed : rt->seam.entropy(rt->seam.data);
     if (!rt->meter.random) rt->meter.random = 1;
-    rt->now = aw__rt_now(rt);
-    aw__wheel_init(&rt->wheel, rt, rt->now);
+    aw__wheel_init(&rt->wheel, rt, unpark_owner, aw__rt_now(rt));
+    rt->wheels = &rt->wheel;
     rt->allocated = 1; /* the main task, until the runtime ends */
     rt->main_room.rt = rt;
     rt->main_task = (aw__task){
         .room = sizeof(aw__room) / AW__ROOM_STEP, .local = 1, .flags = AW__MAIN | AW__DONE};
+    if (o.flavour == AW_MULTI_THREAD) error = aw__pool_new(rt, o.workers);
+    if (error) return error;
     if (o.paused) aw_clock_pause(rt);
     *out = rt;
     return 0;
@@ -108,12 +117,17 @@ int aw_runtime_new(aw_runtime **out, const aw_runtime_options *options) {
 /* ---- Ending ----------------------------------------------------------------------------------- */
 
 void aw__rt_free_memory(aw_runtime *rt) {
+    if (rt->pool) aw__pool_free(rt);
     if (!rt->in_storage) aw__release(rt->allocator, rt, sizeof *rt);
 }
 
 void aw_runtime_free(aw_runtime *rt) {
     if (!rt) return;
-    if (aw__thread.running) aw__misuse("aw_runtime_free inside a task");
+    if (aw__thread.running || aw__thread.worker) aw__misuse("aw_runtime_free inside a task");
+    if (rt->pool) {
+        aw__pool_end(rt);
+        return;
+    }
     if (!aw__rt_acquire(rt)) aw__misuse("aw_runtime_free while a thread is in block_on");
     aw__store_release(&rt->closing, 1u);
     aw__task *t;
@@ -137,6 +151,7 @@ void aw_runtime_free(aw_runtime *rt) {
     while (aw__load_acquire(&rt->unparks_done) != rt->unparks_due)
         aw__os_yield(); /* a thread is about to */
     aw__thread.running = NULL;
+    aw__thread.wheel = NULL;
     aw__lock(&rt->lock);
     rt->ended = true;
     aw__rooms_release(rt);
@@ -150,6 +165,7 @@ void aw_runtime_free(aw_runtime *rt) {
 
 aw_runtime *aw_runtime_current(void) {
     if (aw__thread.running) return aw__thread.running;
+    if (aw__thread.worker) return aw__thread.worker->pool->rt;
     return aw__thread.beside ? aw__thread.beside : aw__thread.entered;
 }
 
@@ -177,6 +193,10 @@ void aw_runtime_hold(aw_runtime *rt) {
 }
 
 void aw__rt_unhold(aw_runtime *rt, uint32_t *count) {
+    if (rt->pool) { /* which has nobody to ask */
+        aw__fetch_sub(count, 1u);
+        return;
+    }
     /* Whoever sleeps because of it has to look again, and may end the runtime then: a reference keeps
      * it until we are done. */
     aw__task_request(&rt->main_task, 0, +1);
@@ -190,6 +210,7 @@ void aw_runtime_release(aw_runtime *rt) {
 
 /* Also those that other threads spawned and that nobody has looked at yet. */
 size_t aw_runtime_task_count(const aw_runtime *rt) {
+    if (rt->pool) return (size_t)aw__load_relaxed(&rt->pool->live);
     size_t n = rt->live;
     for (const aw__task *t = aw__inbox_first(rt); t; t = t->inbox_next)
         n += (aw__load_relaxed(&t->shared) & AW__NEW) != 0;

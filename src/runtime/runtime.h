@@ -17,6 +17,7 @@ typedef struct aw__queue {
 } aw__queue;
 
 struct aw_runtime {
+    struct aw__pool *pool; /* its workers; NULL: it runs on the thread that is in block_on */
     /* Running tasks. */
     aw__queue ready;   /* woken, in order */
     aw__queue yielded; /* run after timers and the driver have been looked at */
@@ -41,8 +42,6 @@ struct aw_runtime {
     aw_log_fn *log;
     void *log_data;
     const char *name;
-    uint64_t now; /* as of the last look; never ahead of the clock */
-    bool looked;  /* `now` is of this turn of the loop */
     bool in_storage;
     aw__rooms rooms;
 
@@ -62,6 +61,7 @@ struct aw_runtime {
     struct aw_task_join_future *joins; /* joins that wait on other threads; atomic to peek at */
     struct aw__waiting *waiting;       /* threads that would take over when the owner leaves */
     bool ended;                        /* freed when no task is allocated any more */
+    aw__wheel *wheels;                 /* `wheel`, or that of the first worker */
     aw__wheel wheel;                   /* has its own lock */
     aw__room main_room;                /* with one task, which follows it */
     aw__task main_task;
@@ -77,11 +77,19 @@ struct aw__thread {
     aw_runtime *running; /* is the owner of */
     aw_runtime *beside;  /* is in block_on of, while another thread is the owner */
     aw_runtime *entered;
+    aw__wheel *wheel;          /* whose owner it is */
+    struct aw__worker *worker; /* which it is */
 };
 extern _Thread_local struct aw__thread aw__thread __attribute__((tls_model("initial-exec")));
 
 static inline bool aw__is_owner(const aw_runtime *rt) {
     return aw__thread.running == rt;
+}
+
+/* The wheel for timers that are set on this thread. */
+static inline aw__wheel *aw__rt_wheel(aw_runtime *rt) {
+    aw__wheel *w = aw__thread.wheel;
+    return w && w->rt == rt ? w : rt->wheels;
 }
 
 static inline uint64_t aw__rt_now(const aw_runtime *rt) {
@@ -109,6 +117,7 @@ typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED } aw__until;
 int aw__rt_run(aw_runtime *rt, aw__until until); /* 0, or -EDEADLK */
 void aw__rt_drain(aw_runtime *rt);               /* serve the inbox */
 void aw__rt_free_memory(aw_runtime *rt);
+aw__task *aw__current_task(void); /* of this thread, or NULL */
 
 /* Any thread: one less of what keeps it from being a deadlock. */
 void aw__rt_unhold(aw_runtime *rt, uint32_t *count);
@@ -123,6 +132,7 @@ const aw_place *aw__place_of(const aw__task *t);
 
 /* report.c: see there. */
 void aw__report_if_lost(aw_runtime *rt, aw__task *t);
+void aw__report_lost(const aw_runtime *rt, const aw__task *t);
 bool aw__is_deadlock(aw_runtime *rt);
 void aw__report_deadlock(const aw_runtime *rt);
 void aw__watch_begin(aw_runtime *rt);

@@ -168,11 +168,12 @@ int aw__rt_run(aw_runtime *rt, aw__until until) {
         /* Another thread may insert a timer at any time: `asleep` is what tells it to wake us. */
         uint64_t soonest = aw__load_relaxed(&rt->wheel.soonest);
         if (soonest != AW_FOREVER || rt->watch_at != AW_FOREVER) {
-            if (!rt->looked) rt->now = aw__rt_now(rt);
-            if (soonest <= rt->now) aw__wheel_advance(&rt->wheel, rt->now);
-            if (rt->watch_at <= rt->now) aw__watch(rt, rt->now);
+            if (!rt->wheel.looked) rt->wheel.now = aw__rt_now(rt);
+            uint64_t now = rt->wheel.now;
+            if (soonest <= now) aw__wheel_advance(&rt->wheel, now);
+            if (rt->watch_at <= now) aw__watch(rt, now);
         }
-        rt->looked = false;
+        rt->wheel.looked = false;
         append_yielded(rt);
         if (is_over(rt, until)) return 0;
         if (!rt->ready.head) {
@@ -194,11 +195,13 @@ bool aw__rt_acquire(aw_runtime *rt) {
     uint32_t free = 0;
     if (!aw__cas(&rt->owned, &free, 1u)) return false;
     aw__thread.running = rt;
+    aw__thread.wheel = &rt->wheel;
     return true;
 }
 
 void aw__rt_disown(aw_runtime *rt) {
     aw__thread.running = NULL;
+    aw__thread.wheel = NULL;
     aw__store_release(&rt->owned, 0u);
     aw__lock(&rt->lock);
     for (struct aw__waiting *w = rt->waiting; w; w = w->next)
@@ -262,7 +265,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     int fail = 0;
     aw_poll r = AW_PENDING;
     aw__thread.beside = rt;
-    while (!(owner = aw__rt_acquire(rt))) {
+    while (!(owner = !rt->pool && aw__rt_acquire(rt))) {
         meter.fail = 0;
         r = fail ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
         if (r != AW_PENDING) break;
@@ -293,16 +296,17 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
 
 /* Blocking here would stop the tasks of this thread, or the future that is being polled. */
 static bool inside(void) {
-    return aw__thread.running || aw__thread.beside || aw__fiber_here;
+    return aw__thread.running || aw__thread.beside || aw__thread.worker || aw__fiber_here;
 }
 
 static int refuse(aw_future *f) {
-    const aw_runtime *rt = aw__thread.running ? aw__thread.running : aw__thread.beside;
+    const aw_runtime *rt = aw_runtime_current();
+    const aw__task *t = aw__current_task();
     char name[256] = "a fiber";
     if (aw__thread.beside)
         strcpy(name, "the main future");
-    else if (rt && rt->current)
-        aw__name_task(name, sizeof name, rt->current);
+    else if (t)
+        aw__name_task(name, sizeof name, t);
     aw__rt_log(rt, AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
                f->type->name, name);
     aw__cancel_unstarted(f);
@@ -315,7 +319,7 @@ int aw_block_on_future(aw_runtime *rt, aw_future *f) {
         aw__cancel_unstarted(f);
         return -ESHUTDOWN;
     }
-    if (!aw__rt_acquire(rt)) return block_beside(rt, f);
+    if (rt->pool || !aw__rt_acquire(rt)) return block_beside(rt, f);
     int error = run_main(rt, f, &(aw__meter){0});
     aw__rt_disown(rt);
     return error;

@@ -19,7 +19,7 @@ static void insert_and_unlock(aw__wheel *w, aw_sleep *s) {
     aw__wheel_insert(w, s);
     bool earlier = s->when < w->asleep;
     aw__unlock(&w->lock);
-    if (earlier && !aw__is_owner(w->rt)) aw__rt_unpark(w->rt);
+    if (earlier && aw__thread.wheel != w) w->unpark(w);
 }
 
 /* The owner of the wheel may be firing it right now. */
@@ -30,7 +30,7 @@ static uint32_t state_of(const aw_sleep *s) {
 /* Out of the wheel. The lock also waits for a firing that still uses our waker. */
 static void leave(aw_sleep *s) {
     aw__wheel *w = s->wheel;
-    if (state_of(s) == AW__SLEEP_FIRED && aw__is_owner(w->rt)) return;
+    if (state_of(s) == AW__SLEEP_FIRED && aw__thread.wheel == w) return;
     aw__lock(&w->lock);
     if (s->future.state == AW__SLEEP_LINKED) aw__wheel_remove(w, s);
     aw__unlock(&w->lock);
@@ -59,21 +59,22 @@ static aw_poll sleep_begin(aw_sleep *s, aw_cx *cx) {
         return AW_READY;
     }
     uint64_t now = aw__rt_now(rt);
-    if (aw__is_owner(rt)) {
-        rt->now = now;
-        rt->looked = true;
+    aw__wheel *w = aw__rt_wheel(rt);
+    if (aw__thread.wheel == w) {
+        w->now = now;
+        w->looked = true;
     }
     if (s->future.state == AW__SLEEP_FRESH) {
         s->when = add_saturating(now, s->when);
         s->future.state = AW__SLEEP_ABSOLUTE;
     }
     if (s->when <= now) return aw_cx_spend(cx) ? AW_READY : AW_PENDING;
-    s->wheel = &rt->wheel;
+    s->wheel = w;
     s->waker = *cx->waker;
     s->future.state = AW__SLEEP_LINKED;
     aw_cx_arm(cx);
-    aw__lock(&rt->wheel.lock);
-    insert_and_unlock(&rt->wheel, s);
+    aw__lock(&w->lock);
+    insert_and_unlock(w, s);
     return AW_PENDING;
 }
 
@@ -81,8 +82,8 @@ static aw_poll sleep_poll(aw_future *self, aw_cx *cx) {
     aw_sleep *s = (aw_sleep *)self;
     uint32_t state = state_of(s);
     if (state < AW__SLEEP_LINKED) return sleep_begin(s, cx);
-    aw_runtime *rt = s->wheel->rt;
-    bool due = state == AW__SLEEP_FIRED || (aw__is_owner(rt) && s->when <= rt->now);
+    const aw__wheel *w = s->wheel;
+    bool due = state == AW__SLEEP_FIRED || (aw__thread.wheel == w && s->when <= w->now);
     if (due && aw_cx_spend(cx)) return sleep_end(s, cx);
     /* Only we write the waker of a linked sleep, so we may look at it; writing takes the lock. */
     if (aw_waker_will_wake(&s->waker, cx->waker)) return AW_PENDING;

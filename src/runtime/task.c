@@ -15,6 +15,7 @@
 #include "core/unstarted.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
+#include "workers/pool.h"
 
 /* ---- Requests from other threads -------------------------------------------------------------- */
 
@@ -194,6 +195,7 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
     if (aw__load_acquire(&rt->closing)) return spawn_failed(f, -ECANCELED);
     if (size > UINT32_MAX - AW_TASK_OVERHEAD) return spawn_failed(f, -ENOMEM);
     if (storage && !aw__task_storage_free(storage)) return spawn_failed(f, -EBUSY);
+    if (rt->pool) return aw__pool_spawn(rt, f, size, place, storage);
     aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
     if (!t) return spawn_failed(f, -ENOMEM);
 
@@ -210,13 +212,13 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
     t->cancelling = 0;
     memcpy(aw__task_frame(t), f, size);
     if (aw__is_owner(rt)) {
-        t->id = rt->next_id += 2;
+        aw__task_set_id(t, rt->next_id += 2);
         t->flags |= AW__QUEUED;
         rt->allocated++;
         rt->live++;
         aw__queue_push(&rt->ready, t);
     } else {
-        t->id = aw__fetch_add_relaxed(&rt->outside_ids, 2u);
+        aw__task_set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, (uint64_t)2));
         t->shared = AW__NEW | AW__WAKE | AW__INBOX;
         if (!aw__inbox_push(rt, t)) {
             aw_future *failed = spawn_failed(aw__task_frame(t), -ECANCELED);
@@ -266,7 +268,9 @@ void aw__task_abort_local(aw__task *t) {
 void aw__task_abort(aw_future *frame) {
     if (!frame || aw__handle_error(frame)) return;
     aw__task *t = aw__task_of(frame);
-    if (aw__is_owner(aw__task_rt(t)))
+    if (aw__task_rt(t)->pool)
+        aw__pool_abort(t);
+    else if (aw__is_owner(aw__task_rt(t)))
         aw__task_abort_local(t);
     else
         aw__task_request(t, AW__ABORT, 0);
@@ -275,6 +279,10 @@ void aw__task_abort(aw_future *frame) {
 void aw__task_drop(aw_future *frame) {
     if (!frame || aw__handle_error(frame)) return;
     aw__task *t = aw__task_of(frame);
+    if (aw__task_rt(t)->pool) {
+        aw__pool_drop(t);
+        return;
+    }
     if (!aw__is_owner(aw__task_rt(t))) {
         aw__task_request(t, AW__DROP, 0); /* the owner gives up the handle's reference */
         return;
@@ -285,7 +293,10 @@ void aw__task_drop(aw_future *frame) {
 }
 
 bool aw__task_is_finished(const aw_future *frame) {
-    return aw__handle_error(frame) || aw__load_acquire(&aw__task_of(frame)->status) != AW__RUNNING;
+    if (aw__handle_error(frame)) return true;
+    const aw__task *t = aw__task_of(frame);
+    return aw__task_rt(t)->pool ? aw__word_is_done(&t->word)
+                                : aw__load_acquire(&t->status) != AW__RUNNING;
 }
 
 int aw__task_error(const aw_future *frame) {
@@ -293,7 +304,7 @@ int aw__task_error(const aw_future *frame) {
 }
 
 uint64_t aw__task_id(const aw_future *frame) {
-    return aw__handle_error(frame) ? 0 : aw__task_of(frame)->id;
+    return aw__handle_error(frame) ? 0 : aw__task_number(aw__task_of(frame));
 }
 
 const char *aw__task_name(const aw_future *frame) {
@@ -309,13 +320,20 @@ const aw_place *aw__task_place(const aw_future *frame) {
 /* ---- From inside ------------------------------------------------------------------------------ */
 
 uint64_t aw_current_task_id(void) {
-    const aw_runtime *rt = aw__thread.running;
-    return rt && rt->current ? rt->current->id : 0;
+    const aw__task *t = aw__current_task();
+    return t ? aw__task_number(t) : 0;
 }
 
+aw__task *aw__current_task(void) {
+    if (aw__thread.worker) return aw__thread.worker->current;
+    return aw__thread.running ? aw__thread.running->current : NULL;
+}
+
+/* A poll that this thread does for somebody else's runtime is none of its own. */
 static aw__task *current_task(const aw_cx *cx) {
-    aw_runtime *rt = cx->runtime;
-    return rt && aw__is_owner(rt) ? rt->current : NULL;
+    aw__task *t = aw__current_task();
+    return t && cx->runtime == (t->flags & AW__MAIN ? aw__thread.running : aw__task_rt(t)) ? t
+                                                                                           : NULL;
 }
 
 int aw_fail(aw_cx *cx, int code) {

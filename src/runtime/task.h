@@ -38,18 +38,25 @@ typedef struct aw__task aw__task;
 struct aw__task {
     aw__task *next;       /* owner: in the run queue */
     aw__task *inbox_next; /* in the inbox */
-    uint32_t shared;      /* atomic: see above */
-    int32_t local;        /* owner: references counted here */
-    int32_t status;       /* atomic: see AW__RUNNING; written by the owner when it ends */
-    int32_t armed;        /* owner: waits that will wake it */
-    uint16_t flags;       /* owner */
-    int16_t fail;         /* owner: the code of AW_FAIL */
-    uint16_t cancelling;  /* owner: futures in it that are being cancelled */
-    uint16_t room;        /* where its room begins: so many steps before it */
+    union {
+        struct {
+            uint32_t shared; /* atomic: see above */
+            int32_t local;   /* owner: references counted here */
+        };
+        uint64_t word; /* atomic: of a runtime with workers, in place of both: workers/word.h */
+    };
+    int32_t status;      /* atomic: see AW__RUNNING; written by the owner when it ends */
+    int32_t armed;       /* owner: waits that will wake it */
+    uint16_t flags;      /* owner */
+    int16_t fail;        /* owner: the code of AW_FAIL */
+    uint16_t cancelling; /* owner: futures in it that are being cancelled */
+    uint16_t room;       /* where its room begins: so many steps before it */
     struct aw_task_join_future *joiner; /* owner: the join that waits for it on this thread */
     uintptr_t
         place; /* atomic: the aw_place; when odd the task has locals, which know it: local.c */
-    uint64_t id;
+    uint32_t id_low;
+    uint16_t id_high;
+    uint16_t pin; /* atomic: the worker that alone may run it, counted from 1; 0: any */
 };
 
 _Static_assert(sizeof(aw__room) + sizeof(aw__task) == AW_TASK_OVERHEAD,
@@ -93,6 +100,14 @@ static inline aw__task *aw__task_of(const aw_future *frame) {
 }
 static inline int32_t aw__ref_count(uint32_t shared) {
     return (int32_t)shared >> 8;
+}
+
+static inline uint64_t aw__task_number(const aw__task *t) {
+    return (uint64_t)t->id_high << 32 | t->id_low;
+}
+static inline void aw__task_set_id(aw__task *t, uint64_t id) {
+    t->id_low = (uint32_t)id;
+    t->id_high = (uint16_t)(id >> 32);
 }
 
 static inline aw__room *aw__task_room(const aw__task *t) {

@@ -7,9 +7,13 @@
 enum { MAX_MERGES = 64 };
 #define NOT_SORTED UINT64_MAX
 
-void aw__wheel_init(aw__wheel *w, aw_runtime *rt, uint64_t now) {
-    *w = (aw__wheel){
-        .rt = rt, .tick = now >> AW__TICK_BITS, .sorted = NOT_SORTED, .soonest = AW_FOREVER};
+void aw__wheel_init(aw__wheel *w, aw_runtime *rt, void (*unpark)(aw__wheel *w), uint64_t now) {
+    *w = (aw__wheel){.rt = rt,
+                     .unpark = unpark,
+                     .now = now,
+                     .tick = now >> AW__TICK_BITS,
+                     .sorted = NOT_SORTED,
+                     .soonest = AW_FOREVER};
 }
 
 static void append(aw__wheel *w, aw_sleep *s, unsigned level, unsigned slot) {

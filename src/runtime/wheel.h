@@ -33,6 +33,9 @@ enum {                     /* state of a sleep */
 typedef struct aw__wheel {
     uint32_t lock;
     aw_runtime *rt;
+    void (*unpark)(struct aw__wheel *w); /* wakes its owner; any thread */
+    uint64_t now;     /* owner: as of its last look at the clock, never ahead of it */
+    bool looked;      /* owner: that was in this turn of its loop */
     uint64_t tick;    /* of the last advance */
     uint64_t sorted;  /* the slot of this tick is in the order of its deadlines */
     uint64_t soonest; /* nothing is to be done before; the owner peeks without the lock */
@@ -42,7 +45,7 @@ typedef struct aw__wheel {
     aw_sleep *slots[AW__LEVELS][AW__SLOTS]; /* circular lists, first inserted first */
 } aw__wheel;
 
-void aw__wheel_init(aw__wheel *w, aw_runtime *rt, uint64_t now);
+void aw__wheel_init(aw__wheel *w, aw_runtime *rt, void (*unpark)(aw__wheel *w), uint64_t now);
 
 /* Under the lock. */
 void aw__wheel_insert(aw__wheel *w, aw_sleep *s);

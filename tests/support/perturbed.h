@@ -32,16 +32,20 @@ __attribute__((noinline)) static void between(void) {
             ;
 }
 
-#define aw__load_relaxed(p)         (between(), __atomic_load_n((p), __ATOMIC_RELAXED))
-#define aw__load_acquire(p)         (between(), __atomic_load_n((p), __ATOMIC_ACQUIRE))
-#define aw__store_relaxed(p, v)     (between(), __atomic_store_n((p), (v), __ATOMIC_RELAXED))
-#define aw__store_release(p, v)     (between(), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
-#define aw__exchange(p, v)          (between(), __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL))
-#define aw__fetch_add(p, v)         (between(), __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL))
-#define aw__fetch_sub(p, v)         (between(), __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL))
-#define aw__fetch_or(p, v)          (between(), __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL))
-#define aw__fetch_and(p, v)         (between(), __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL))
-#define aw__fetch_add_relaxed(p, v) (between(), __atomic_fetch_add((p), (v), __ATOMIC_RELAXED))
+#define aw__load_relaxed(p)               (between(), __atomic_load_n((p), __ATOMIC_RELAXED))
+#define aw__load_acquire(p)               (between(), __atomic_load_n((p), __ATOMIC_ACQUIRE))
+#define aw__store_relaxed(p, v)           (between(), __atomic_store_n((p), (v), __ATOMIC_RELAXED))
+#define aw__store_release(p, v)           (between(), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
+#define aw__exchange(p, v)                (between(), __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL))
+#define aw__fetch_add(p, v)               (between(), __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL))
+#define aw__fetch_sub(p, v)               (between(), __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL))
+#define aw__fetch_or(p, v)                (between(), __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL))
+#define aw__fetch_and(p, v)               (between(), __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL))
+#define aw__fetch_add_relaxed(p, v)       (between(), __atomic_fetch_add((p), (v), __ATOMIC_RELAXED))
+#define aw__load_seq(p)                   (between(), __atomic_load_n((p), __ATOMIC_SEQ_CST))
+#define aw__store_seq(p, v)               (between(), __atomic_store_n((p), (v), __ATOMIC_SEQ_CST))
+#define aw__fetch_add_seq(p, v)           (between(), __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
+#define aw__cas_seq(p, expected, desired) aw__cas(p, expected, desired)
 #define aw__cas(p, expected, desired)                                                              \
     __extension__({                                                                                \
         between();                                                                                 \

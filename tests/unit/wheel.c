@@ -56,7 +56,7 @@ static aw_waker fired_clone(void *data) {
 static void start(uint64_t at) {
     now = at;
     count = 0;
-    aw__wheel_init(&wheel, NULL, at);
+    aw__wheel_init(&wheel, NULL, NULL, at);
 }
 
 static bool later(const struct timer *a, const struct timer *b) {

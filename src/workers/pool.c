@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Making the workers of a runtime, and ending them. */
+#define _GNU_SOURCE
+#include "workers/pool.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/misuse.h"
+#include "os/park.h"
+#include "os/processors.h"
+
+static size_t bytes(uint32_t workers) {
+    return sizeof(aw__pool) + workers * sizeof(aw__worker) + 64;
+}
+
+static void unpark_worker(aw__wheel *w) {
+    aw__worker_unpark((aw__worker *)(void *)((char *)w - offsetof(aw__worker, wheel)));
+}
+
+/* The first `started` of them leave, and are waited for. */
+static void stop(aw__pool *p, uint32_t started) {
+    aw__store_release(&p->stop, 1u);
+    for (uint32_t i = 0; i < started; i++)
+        aw__worker_unpark(&p->workers[i]);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(p->workers[i].thread, NULL);
+}
+
+/* Signals are for the program's own threads. */
+static int start_thread(aw__worker *w) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&w->thread, NULL, aw__worker_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return -error;
+    char name[16];
+    snprintf(name, sizeof name, "awake-%u", w->index);
+    pthread_setname_np(w->thread, name);
+    return 0;
+}
+
+int aw__pool_new(aw_runtime *rt, uint32_t workers) {
+    if (!workers) workers = aw__processors();
+    if (workers > AW__WORKERS_MAX) workers = AW__WORKERS_MAX;
+    void *memory = aw__alloc(rt->allocator, bytes(workers));
+    if (!memory) return -ENOMEM;
+    memset(memory, 0, bytes(workers));
+    aw__pool *p = (aw__pool *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    p->memory = memory;
+    p->rt = rt;
+    p->count = p->idle.workers = workers;
+    p->allocated = 1;
+    rt->pool = p;
+    rt->wheels = &p->workers[0].wheel;
+    for (uint32_t i = 0; i < workers; i++) {
+        aw__worker *w = &p->workers[i];
+        w->pool = p;
+        w->index = i;
+        w->meter.stack_size = rt->meter.stack_size;
+        w->meter.random = rt->meter.random * (2 * i + 1);
+        aw__wheel_init(&w->wheel, rt, unpark_worker, aw__rt_now(rt));
+    }
+    for (uint32_t i = 0; i < workers; i++) {
+        int error = start_thread(&p->workers[i]);
+        if (!error) continue;
+        stop(p, i);
+        aw__pool_free(rt);
+        return error;
+    }
+    return 0;
+}
+
+void aw__pool_free(aw_runtime *rt) {
+    aw__pool *p = rt->pool;
+    uint32_t workers = p->count;
+    rt->pool = NULL;
+    aw__release(rt->allocator, p->memory, bytes(workers));
+}
+
+void aw__pool_end(aw_runtime *rt) {
+    aw__pool *p = rt->pool;
+    if (aw__load_acquire(&rt->besides)) aw__misuse("aw_runtime_free while a thread is in block_on");
+    aw__store_release(&rt->closing, 1u);
+    aw__pool_abort_all(p);
+    while (aw__load_acquire(&p->live))
+        aw__os_park(&p->ended_word, AW_FOREVER);
+    stop(p, p->count);
+    aw__inject_close(&p->inject);
+    if (aw__fetch_sub(&p->allocated, (uint64_t)1) == 1) aw__rt_free_memory(rt);
+}
+
+uint32_t aw_runtime_workers(const aw_runtime *rt) {
+    return rt->pool ? rt->pool->count : 0;
+}
+
+int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters) {
+    if (!rt->pool || i >= rt->pool->count) return -EINVAL;
+    const aw_worker_counters *c = &rt->pool->workers[i].counters;
+    counters->polls = aw__load_relaxed(&c->polls);
+    counters->steals = aw__load_relaxed(&c->steals);
+    counters->parks = aw__load_relaxed(&c->parks);
+    counters->overflows = aw__load_relaxed(&c->overflows);
+    return 0;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The workers of a multi-thread runtime, and what they share.
+ *
+ * A task is run by whichever worker gets hold of it. Who wakes one on a worker's thread leaves it with that
+ * worker: in its `lifo` place, where it is run next, while what it needs is still in the cache; or in its
+ * ring. Everyone else puts it into the inject queue. A worker without work takes from there, then half of
+ * another worker's ring, and sleeps when there is nothing (idle.h).
+ *
+ * A task in which a fiber has run is *pinned*: it goes to the inbox of its worker, and to nobody else. */
+#ifndef AW_WORKERS_POOL_H
+#define AW_WORKERS_POOL_H
+
+#include <pthread.h>
+
+#include "runtime/runtime.h"
+#include "workers/idle.h"
+#include "workers/inject.h"
+#include "workers/ring.h"
+#include "workers/word.h"
+
+typedef struct aw__pool aw__pool;
+
+enum { AW__WORKERS_MAX = 1024 };
+
+typedef struct aw__worker {
+    aw__ring ring;
+    aw__task *lifo;    /* atomic: to be run next */
+    aw__task *current; /* being polled */
+    aw__meter meter;   /* of that poll */
+    aw__pool *pool;
+    uint32_t index;
+    uint32_t tick;    /* turns of its loop */
+    uint32_t streak;  /* tasks from `lifo` in a row */
+    bool searching;   /* see idle.h */
+    bool woken;       /* the running task, by itself, and not to yield */
+    aw__queue pinned; /* ready, and for this worker only */
+    pthread_t thread;
+    /* Shared with the others. */
+    aw__sleeper sleeper __attribute__((aligned(64)));
+    uint32_t park_word;
+    aw__task *inbox; /* atomic: pinned tasks that others have woken, newest first */
+    aw__wheel wheel; /* has its own lock */
+    aw_worker_counters counters;
+} aw__worker;
+
+/* Tasks that have not ended, in one of several lists: each has its lock. */
+enum { AW__SHARDS = 16 };
+struct aw__shard {
+    uint32_t lock __attribute__((aligned(64)));
+    aw__room *rooms;
+};
+
+struct aw__pool {
+    void *memory; /* as allocated */
+    aw_runtime *rt;
+    aw__idle idle;
+    aw__inject inject;
+    struct aw__shard shards[AW__SHARDS];
+    uint64_t live; /* atomic: tasks that have not ended */
+    uint64_t
+        allocated; /* atomic: headers not given back yet, and one for the runtime until it ends */
+    uint32_t stop; /* atomic: the workers are to leave */
+    uint32_t next; /* atomic: which worker gets the next pinned task */
+    uint32_t ended_word; /* who ends the runtime sleeps on it until no task is left */
+    uint32_t count;
+    aw__worker workers[];
+};
+
+/* Others glance at a counter, but only its worker changes it. */
+static inline void aw__count(uint64_t *counter) {
+    aw__store_relaxed(counter, *counter + 1);
+}
+
+/* pool.c */
+int aw__pool_new(aw_runtime *rt, uint32_t workers);
+void aw__pool_end(aw_runtime *rt);
+void aw__pool_free(aw_runtime *rt);
+
+/* task.c: what runtime/task.c is asked for when the runtime has workers. */
+aw_future *aw__pool_spawn(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
+                          void *storage);
+void aw__pool_abort(aw__task *t);
+void aw__pool_drop(aw__task *t);
+void aw__pool_release(aw__task *t);
+void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer);
+/* Abort all of them. */
+void aw__pool_abort_all(aw__pool *p);
+
+/* queue.c: any thread; the task has been NOTIFIED by who calls. */
+void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding);
+void aw__pool_notify(aw__pool *p);
+/* Into the ring of this thread's worker. When that is full, half of it goes to all. */
+void aw__worker_push(aw__worker *w, aw__task *t);
+void aw__worker_unpark(aw__worker *w);
+
+/* join.c: see runtime/join.c. */
+aw_poll aw__pool_join_poll(struct aw_task_join_future *j, aw__task *t, aw_cx *cx);
+aw_poll aw__pool_join_cancel(struct aw_task_join_future *j, aw__task *t, aw_cx *cx);
+
+extern const aw_waker_type aw__pool_waker_type;
+
+/* worker.c */
+void *aw__worker_main(void *worker);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a task that was woken goes, and who is told. */
+#include "os/park.h"
+#include "workers/pool.h"
+
+void aw__worker_unpark(aw__worker *w) {
+    aw__os_unpark(&w->park_word);
+}
+
+void aw__pool_notify(aw__pool *p) {
+    aw__sleeper *s = aw__idle_notify(&p->idle);
+    if (s) aw__worker_unpark((aw__worker *)(void *)((char *)s - offsetof(aw__worker, sleeper)));
+}
+
+void aw__worker_push(aw__worker *w, aw__task *t) {
+    while (!aw__ring_push(&w->ring, t)) {
+        aw__task *last = NULL, *first = aw__ring_spill(&w->ring, &last);
+        if (!first) continue; /* a thief has made room, or is about to */
+        aw__count(&w->counters.overflows);
+        aw__inject_push(&w->pool->inject, first, last);
+    }
+}
+
+/* To its own worker, which must look whoever else is awake. */
+static void push_pinned(aw__worker *w, aw__task *t) {
+    if (aw__thread.worker == w) {
+        aw__queue_push(&w->pinned, t);
+        return;
+    }
+    aw__task *head = aw__load_acquire(&w->inbox);
+    do
+        t->inbox_next = head;
+    while (!aw__cas_seq(&w->inbox, &head, t));
+    aw__worker_unpark(w);
+}
+
+void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
+    aw__worker *w = aw__thread.worker;
+    uint16_t pin = aw__load_relaxed(&t->pin);
+    if (AW__UNLIKELY(pin)) {
+        push_pinned(&p->workers[pin - 1], t);
+        return;
+    }
+    if (!w || w->pool != p) {
+        aw__inject_push(&p->inject, t, t);
+    } else if (yielding) {
+        aw__worker_push(w, t);
+    } else {
+        t = aw__exchange(&w->lifo, t);
+        if (!t) return; /* the one that came is run next, by us */
+        aw__worker_push(w, t);
+    }
+    aw__pool_notify(p);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The life of a task that any worker may run: spawned, woken, aborted, completed, released. word.h has
+ * the protocol. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/unstarted.h"
+#include "core/wake.h"
+#include "os/park.h"
+#include "workers/pool.h"
+
+static aw__pool *pool_of(const aw__task *t) {
+    return aw__task_rt(t)->pool;
+}
+
+/* ---- The lists of all ------------------------------------------------------------------------- */
+
+static struct aw__shard *shard_of(aw__pool *p, const aw__task *t) {
+    return &p->shards[t->id_low % AW__SHARDS];
+}
+
+/* False: the runtime is ending. It looks at every list after it has said so. */
+static bool list_add(aw__pool *p, aw__task *t) {
+    struct aw__shard *s = shard_of(p, t);
+    aw__room *r = aw__task_room(t);
+    aw__lock(&s->lock);
+    bool open = !aw__load_acquire(&p->rt->closing);
+    if (open) {
+        r->prev = NULL;
+        r->next = s->rooms;
+        if (r->next) r->next->prev = r;
+        s->rooms = r;
+    }
+    aw__unlock(&s->lock);
+    return open;
+}
+
+static void list_remove(aw__pool *p, aw__task *t) {
+    struct aw__shard *s = shard_of(p, t);
+    aw__room *r = aw__task_room(t);
+    aw__lock(&s->lock);
+    if (r->next) r->next->prev = r->prev;
+    if (r->prev)
+        r->prev->next = r->next;
+    else
+        s->rooms = r->next;
+    aw__unlock(&s->lock);
+}
+
+void aw__pool_abort_all(aw__pool *p) {
+    for (int i = 0; i < AW__SHARDS; i++) {
+        struct aw__shard *s = &p->shards[i];
+        aw__lock(&s->lock);
+        for (aw__room *r = s->rooms; r; r = r->next)
+            aw__pool_abort((aw__task *)(void *)(r + 1));
+        aw__unlock(&s->lock);
+    }
+}
+
+/* One less; who ends the runtime waits for the last. */
+static void count_down(aw__pool *p) {
+    if (aw__fetch_sub(&p->live, (uint64_t)1) == 1 && aw__load_acquire(&p->rt->closing))
+        aw__os_unpark(&p->ended_word);
+}
+
+/* ---- References and wakers -------------------------------------------------------------------- */
+
+void aw__pool_release(aw__task *t) {
+    if (!aw__word_unref(&t->word)) return;
+    aw_runtime *rt = aw__task_rt(t);
+    if (AW__UNLIKELY(t->place & 1)) aw__locals_free(t);
+    aw__room_give(t);
+    if (aw__fetch_sub(&rt->pool->allocated, (uint64_t)1) == 1) aw__rt_free_memory(rt);
+}
+
+static void wake(aw__task *t) {
+    aw__worker *w = aw__thread.worker;
+    if (w && w->current == t && !w->meter.yielding) w->woken = true;
+    if (aw__word_wake(&t->word)) aw__pool_schedule(pool_of(t), t, false);
+}
+
+static aw_waker waker_clone(void *data) {
+    aw__word_ref(&((aw__task *)data)->word);
+    return (aw_waker){&aw__pool_waker_type, data};
+}
+static void waker_wake_by_ref(void *data) {
+    wake(data);
+}
+static void waker_wake(void *data) {
+    wake(data);
+    aw__pool_release(data);
+}
+static void waker_drop(void *data) {
+    aw__pool_release(data);
+}
+
+const aw_waker_type aw__pool_waker_type = {
+    .self_size = sizeof(aw_waker_type),
+    .name = "task",
+    .flags = AW_WAKES_UNDER_LOCK,
+    .clone = waker_clone,
+    .wake = waker_wake,
+    .wake_by_ref = waker_wake_by_ref,
+    .drop = waker_drop,
+};
+
+/* ---- Spawn ------------------------------------------------------------------------------------ */
+
+aw_future *aw__pool_spawn(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
+                          void *storage) {
+    aw__pool *p = rt->pool;
+    aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
+    if (!t) {
+        aw__cancel_unstarted(f);
+        return aw__error_handle(-ENOMEM);
+    }
+    t->next = t->inbox_next = NULL;
+    t->word = aw__word_new();
+    t->status = AW__RUNNING;
+    t->armed = 0;
+    t->flags = t->cancelling = 0;
+    t->fail = 0;
+    t->joiner = NULL;
+    t->place = (uintptr_t)place;
+    t->pin = 0;
+    aw__task_set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, (uint64_t)1));
+    /* A fiber stays where it begins: let them begin evenly. */
+    if (f->type->flags & AW__PINNED)
+        t->pin = (uint16_t)(1 + aw__fetch_add_relaxed(&p->next, 1u) % p->count);
+    memcpy(aw__task_frame(t), f, size);
+    aw__fetch_add_relaxed(&p->allocated, (uint64_t)1);
+    aw__fetch_add_relaxed(&p->live, (uint64_t)1);
+    if (!list_add(p, t)) {
+        aw__cancel_unstarted(aw__task_frame(t));
+        count_down(p);
+        aw__word_unref(&t->word); /* it stays nobody's: the handle is not given out */
+        aw__pool_release(t);
+        return aw__error_handle(-ECANCELED);
+    }
+    aw_future *handle = aw__task_frame(t);
+    aw__pool_schedule(p, t, false);
+    return handle;
+}
+
+/* ---- End -------------------------------------------------------------------------------------- */
+
+/* Rule 4 of word.h. */
+static void wake_joiner(aw__task *t) {
+    aw_waker waker = t->joiner->waker, later;
+    bool wake_later = aw__wake_or_clone(&waker, &later);
+    aw__store_release(&t->joiner, (struct aw_task_join_future *)NULL);
+    if (wake_later) aw_waker_wake(later);
+}
+
+void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer) {
+    if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
+    int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
+    list_remove(p, t);
+    aw__store_relaxed(&t->status, status);
+    uint64_t old = aw__word_done(&t->word);
+    if (!(old & AW__W_HANDLE) && status == AW__FINISHED) aw_future_discard(aw__task_frame(t));
+    if (old & AW__W_JOINER) wake_joiner(t);
+    count_down(p);
+    aw__pool_release(t);
+}
+
+/* ---- Handles ---------------------------------------------------------------------------------- */
+
+void aw__pool_abort(aw__task *t) {
+    if (aw__word_abort(&t->word)) aw__pool_schedule(pool_of(t), t, false);
+}
+
+void aw__pool_drop(aw__task *t) {
+    if (aw__word_drop_handle(&t->word) && aw__load_relaxed(&t->status) == AW__FINISHED)
+        aw_future_discard(aw__task_frame(t));
+    aw__pool_release(t);
+}

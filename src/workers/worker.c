@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The loop of a worker. One turn: a task of its own, or one from all, or what a timer makes ready, or half
+ * of another worker's; or sleep. */
+#include "core/misuse.h"
+#include "fiber/fiber.h"
+#include "os/park.h"
+#include "workers/pool.h"
+
+enum {
+    TURNS = 61, /* so often timers and the queue of all come first, whatever there is to do here */
+    STREAK = 3  /* tasks from `lifo` in a row: two that wake each other shall not stay alone */
+};
+
+/* ---- One task --------------------------------------------------------------------------------- */
+
+/* Still RUNNING, so nobody else looks at the frame. Who has no waker cannot wake. */
+static bool is_lost(const aw__task *t) {
+    uint64_t word = aw__load_acquire(&t->word);
+    uint64_t own = 1 + !!(word & AW__W_HANDLE);
+    return t->armed <= 0 && !(word & AW__W_NOTIFIED) && word / AW__W_REF <= own;
+}
+
+static void run_task(aw__worker *w, aw__task *t) {
+    aw_runtime *rt = w->pool->rt;
+    aw_waker waker = {&aw__pool_waker_type, t};
+    aw_cx cx = {&waker, rt, &w->meter};
+    aw_future *f = aw__task_frame(t);
+    bool cancel = aw__word_run(&t->word);
+    w->meter.budget = AW__UNLIKELY(t->flags & AW__FREELY) ? UINT32_MAX : rt->budget;
+    w->meter.armed = w->meter.outside = w->meter.cancelling = w->meter.fail = 0;
+    w->meter.pinned = w->woken = false;
+    w->current = t;
+    aw__count(&w->counters.polls);
+    aw_poll r = AW__UNLIKELY(cancel) ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+    w->current = NULL;
+    t->armed += w->meter.armed;
+    if (AW__UNLIKELY(w->meter.pinned) && !t->pin)
+        aw__store_relaxed(&t->pin, (uint16_t)(w->index + 1));
+    if (AW__UNLIKELY(w->meter.fail) && r != AW_READY) {
+        if (!t->fail) t->fail = (int16_t)w->meter.fail;
+        if (r == AW_PENDING) aw__word_abort(&t->word);
+        w->woken = true;
+    }
+    if (r != AW_PENDING) {
+        aw__pool_complete(w->pool, t, r);
+        return;
+    }
+    if (AW__UNLIKELY(is_lost(t))) aw__report_lost(rt, t);
+    /* From here on another worker may run it. */
+    if (aw__word_pend(&t->word)) aw__pool_schedule(w->pool, t, !w->woken);
+}
+
+/* ---- Looking for one -------------------------------------------------------------------------- */
+
+static aw__task *take_pinned(aw__worker *w) {
+    aw__queue *q = &w->pinned;
+    if (AW__UNLIKELY(aw__load_relaxed(&w->inbox) != NULL)) {
+        aw__task *newest = aw__exchange(&w->inbox, (aw__task *)NULL), *oldest = NULL;
+        while (newest) {
+            aw__task *older = newest->inbox_next;
+            newest->inbox_next = oldest;
+            oldest = newest;
+            newest = older;
+        }
+        for (aw__task *t = oldest, *next; t; t = next) {
+            next = t->inbox_next;
+            aw__queue_push(q, t);
+        }
+    }
+    aw__task *t = q->head;
+    if (!t) return NULL;
+    q->head = t->next;
+    if (!q->head) q->tail = NULL;
+    return t;
+}
+
+/* What was just woken first, but not for ever. */
+static aw__task *take_own(aw__worker *w) {
+    aw__task *t;
+    if (aw__load_relaxed(&w->lifo) && (t = aw__exchange(&w->lifo, (aw__task *)NULL))) {
+        aw__task *other;
+        if (w->streak < STREAK) {
+            w->streak++;
+            return t;
+        }
+        w->streak = 0;
+        other = aw__ring_pop(&w->ring);
+        if (!other) return t;
+        aw__pool_schedule(w->pool, t, true);
+        return other;
+    }
+    w->streak = 0;
+    return aw__ring_pop(&w->ring);
+}
+
+/* A share of what is there for all, the first of it to be run. */
+static aw__task *take_injected(aw__worker *w) {
+    aw__pool *p = w->pool;
+    if (aw__inject_is_empty(&p->inject)) return NULL;
+    aw__task *rest, *t = aw__inject_pop(&p->inject, AW__RING_SIZE / 4 / p->count, &rest);
+    if (!rest) return t;
+    for (aw__task *next; rest; rest = next) {
+        next = rest->next;
+        aw__worker_push(w, rest);
+    }
+    aw__pool_notify(p); /* they were nobody's for a moment */
+    return t;
+}
+
+static void fire_timers(aw__worker *w) {
+    aw__wheel *wheel = &w->wheel;
+    if (aw__load_relaxed(&wheel->soonest) == AW_FOREVER) return;
+    if (!wheel->looked) wheel->now = aw__rt_now(wheel->rt);
+    if (aw__load_relaxed(&wheel->soonest) <= wheel->now) aw__wheel_advance(wheel, wheel->now);
+    wheel->looked = false;
+}
+
+static aw__task *steal(aw__worker *w) {
+    aw__pool *p = w->pool;
+    uint32_t start = (uint32_t)(w->meter.random = w->meter.random * 6364136223846793005u +
+                                                  1442695040888963407u);
+    for (uint32_t i = 0; i < p->count; i++) {
+        aw__worker *victim = &p->workers[(start + i) % p->count];
+        if (victim == w) continue;
+        aw__task *t = aw__ring_steal(&victim->ring, &w->ring);
+        if (t) {
+            aw__count(&w->counters.steals);
+            return t;
+        }
+    }
+    return take_injected(w);
+}
+
+static aw__task *take(aw__worker *w) {
+    aw__task *t;
+    if (++w->tick % TURNS == 0) {
+        fire_timers(w);
+        if ((t = take_pinned(w)) || (t = take_injected(w))) return t;
+    }
+    if ((t = take_pinned(w)) || (t = take_own(w)) || (t = take_injected(w))) return t;
+    fire_timers(w);
+    if ((t = take_pinned(w)) || (t = take_own(w))) return t;
+    if (!w->searching && !(w->searching = aw__idle_search(&w->pool->idle))) return NULL;
+    return steal(w);
+}
+
+/* ---- Sleeping --------------------------------------------------------------------------------- */
+
+static bool anything(const aw__pool *p) {
+    if (!aw__inject_is_empty(&p->inject)) return true;
+    for (uint32_t i = 0; i < p->count; i++)
+        if (!aw__ring_is_empty(&p->workers[i].ring)) return true;
+    return false;
+}
+
+static void park(aw__worker *w) {
+    aw__pool *p = w->pool;
+    bool last = aw__idle_park(&p->idle, &w->sleeper, w->searching);
+    uint64_t next = aw__wheel_next(&w->wheel, false);
+    if (next != AW_FOREVER) next -= aw__load_relaxed(&p->rt->clock_lead);
+    if (aw__stacks_here) {
+        uint64_t look = aw__stacks_idle(aw__os_now());
+        if (look < next) next = look;
+    }
+    if (!(last && anything(p)) && !aw__load_seq(&w->inbox) && !aw__load_acquire(&p->stop)) {
+        aw__count(&w->counters.parks);
+        aw__os_park(&w->park_word, next);
+    }
+    w->searching = aw__idle_unpark(&p->idle, &w->sleeper);
+}
+
+void *aw__worker_main(void *arg) {
+    aw__worker *w = arg;
+    aw__pool *p = w->pool;
+    aw__thread.worker = w;
+    aw__thread.wheel = &w->wheel;
+    while (!aw__load_acquire(&p->stop)) {
+        aw__task *t = take(w);
+        if (!t) {
+            park(w);
+            continue;
+        }
+        if (w->searching) {
+            w->searching = false;
+            if (aw__idle_found(&p->idle)) aw__pool_notify(p);
+        }
+        run_task(w, t);
+    }
+    aw__thread.worker = NULL;
+    aw__thread.wheel = NULL;
+    return NULL;
+}
