@@ -32,15 +32,17 @@ TEST(values_go_both_ways) {
     CHECK_EQ(count, 3);
 }
 
-static long work(long a, long b, long c, long d, long e, long f, long g, int depth) {
+typedef unsigned long word;
+
+static word work(word a, word b, word c, word d, word e, word f, word g, int depth) {
     if (depth == 0) aw_fiber_yield();
-    long r = depth > 0 ? work(b, c, d, e, f, g, a, depth - 1) : 0;
+    word r = depth > 0 ? work(b, c, d, e, f, g, a, depth - 1) : 0;
     return r * 31 + a + b * 3 + c * 5 + d * 7 + e * 11 + f * 13 + g * 17;
 }
 
 /* Many live values across a switch, in two fibers that take turns. */
 AW_FIBER(long, calculate, long seed;) {
-    long s = self->seed, a = s + 1, b = s + 2, c = s * 3, d = s ^ 4, e = s - 5, f = s + 6,
+    word s = (word)self->seed, a = s + 1, b = s + 2, c = s * 3, d = s ^ 4, e = s - 5, f = s + 6,
          g = s + 7;
     double x = (double)s * 0.5, y = (double)s * 0.25, z = x * y;
     for (int i = 0; i < 100; i++) {
@@ -49,7 +51,7 @@ AW_FIBER(long, calculate, long seed;) {
         a ^= work(a, b, c, d, e, f, g, i % 7);
         x = x * 1.0001 + y, y = y * 0.999 + z, z = z - x * 0.0001;
     }
-    return a ^ b ^ c ^ d ^ e ^ f ^ g ^ (long)(x + y + z);
+    return (long)((a ^ b ^ c ^ d ^ e ^ f ^ g ^ (word)(long)(x + y + z)) >> 1);
 }
 
 AW_FIBER(int, calculate_two, long alone;) {
