@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "blocking/blocking.h"
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "core/misuse.h"
@@ -81,6 +82,8 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->cancel_report = o.cancel_report ? o.cancel_report : AW_SEC(1);
     rt->cleanup_deadline = o.cleanup_deadline ? o.cleanup_deadline : AW_SEC(5);
     rt->meter.stack_size = o.stack_size;
+    rt->blocking_threads = o.blocking_threads ? o.blocking_threads : 512;
+    rt->blocking_idle = o.blocking_idle ? o.blocking_idle : AW_SEC(10);
     rt->watch_at = AW_FOREVER;
     rt->outside_ids = 1;
     rt->meter.random = o.seed ? o.seed : rt->seam.entropy(rt->seam.data);
@@ -121,6 +124,14 @@ void aw__rt_free_memory(aw_runtime *rt) {
     if (!rt->in_storage) aw__release(rt->allocator, rt, sizeof *rt);
 }
 
+/* No task is left, so no call waits or is waited for. */
+void aw__rt_end_blocking(aw_runtime *rt) {
+    uint32_t left = rt->blocking ? aw__blocking_end(rt->blocking) : 0;
+    rt->blocking = NULL;
+    if (left)
+        aw__rt_log(rt, AW_LOG_PROBLEM, "%u blocking calls that were given up still run", left);
+}
+
 void aw_runtime_free(aw_runtime *rt) {
     if (!rt) return;
     if (aw__thread.running || aw__thread.worker) aw__misuse("aw_runtime_free inside a task");
@@ -141,6 +152,7 @@ void aw_runtime_free(aw_runtime *rt) {
                    rt->live);
     }
 
+    aw__rt_end_blocking(rt);
     if (rt->wheel.count)
         aw__rt_log(rt, AW_LOG_PROBLEM, "%zu sleeps of other executors are still set",
                    rt->wheel.count);

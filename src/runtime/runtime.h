@@ -17,6 +17,9 @@ typedef struct aw__queue {
 } aw__queue;
 
 struct aw_runtime {
+    struct aw__blocking *blocking; /* atomic: for blocking calls; made with the first */
+    uint32_t blocking_threads;
+    uint64_t blocking_idle;
     struct aw__pool *pool; /* its workers; NULL: it runs on the thread that is in block_on */
     /* Running tasks. */
     aw__queue ready;   /* woken, in order */
@@ -117,6 +120,7 @@ typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED } aw__until;
 int aw__rt_run(aw_runtime *rt, aw__until until); /* 0, or -EDEADLK */
 void aw__rt_drain(aw_runtime *rt);               /* serve the inbox */
 void aw__rt_free_memory(aw_runtime *rt);
+void aw__rt_end_blocking(aw_runtime *rt);
 aw__task *aw__current_task(void); /* of this thread, or NULL */
 
 /* Any thread: one less of what keeps it from being a deadlock. */

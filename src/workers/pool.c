@@ -90,6 +90,7 @@ void aw__pool_end(aw_runtime *rt) {
     aw__pool_abort_all(p);
     while (aw__load_acquire(&p->live))
         aw__os_park(&p->ended_word, AW_FOREVER);
+    aw__rt_end_blocking(rt);
     stop(p, p->count);
     aw__inject_close(&p->inject);
     if (aw__fetch_sub(&p->allocated, (uint64_t)1) == 1) aw__rt_free_memory(rt);

@@ -76,9 +76,12 @@ static inline aw__task *aw__ring_spill(aw__ring *r, aw__task **last) {
     return first;
 }
 
-/* By any other worker: moves half of `from`, at least one, to `into`, its own ring, which has to be at
- * most half full. Returns one of them to be run at once; NULL: there was nothing, or somebody else steals. */
+/* By any other worker: moves half of `from`, at least one, to `into`, its own ring. Returns one of them to
+ * be run at once; NULL: there was nothing, or somebody else steals, or `into` is more than half full: its
+ * own tasks may all be gone, but a thief still copies them (as in 1). */
 static inline aw__task *aw__ring_steal(aw__ring *from, aw__ring *into) {
+    uint32_t tail = aw__load_relaxed(&into->tail);
+    if (tail - (uint32_t)(aw__load_acquire(&into->head) >> 32) > AW__RING_SIZE / 2) return NULL;
     uint64_t head = aw__load_acquire(&from->head);
     uint32_t steal, real, n;
     do {
@@ -90,7 +93,6 @@ static inline aw__task *aw__ring_steal(aw__ring *from, aw__ring *into) {
         n -= n / 2;
     } while (!aw__cas(&from->head, &head, aw__ring_head(steal, real + n)));
 
-    uint32_t tail = aw__load_relaxed(&into->tail);
     for (uint32_t i = 0; i + 1 < n; i++) {
         aw__task *t = aw__load_relaxed(&from->at[(real + i) % AW__RING_SIZE]);
         aw__store_relaxed(&into->at[(tail + i) % AW__RING_SIZE], t);

@@ -132,15 +132,22 @@ static aw__task *steal(aw__worker *w) {
     return take_injected(w);
 }
 
+/* By turns: fibers that yield shall not keep the others away, nor the others them. */
+static aw__task *take_local(aw__worker *w) {
+    aw__task *t;
+    if (w->tick % 2) return (t = take_pinned(w)) ? t : take_own(w);
+    return (t = take_own(w)) ? t : take_pinned(w);
+}
+
 static aw__task *take(aw__worker *w) {
     aw__task *t;
     if (++w->tick % TURNS == 0) {
         fire_timers(w);
-        if ((t = take_pinned(w)) || (t = take_injected(w))) return t;
+        if ((t = take_injected(w))) return t;
     }
-    if ((t = take_pinned(w)) || (t = take_own(w)) || (t = take_injected(w))) return t;
+    if ((t = take_local(w)) || (t = take_injected(w))) return t;
     fire_timers(w);
-    if ((t = take_pinned(w)) || (t = take_own(w))) return t;
+    if ((t = take_local(w))) return t;
     if (!w->searching && !(w->searching = aw__idle_search(&w->pool->idle))) return NULL;
     return steal(w);
 }
