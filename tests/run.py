@@ -67,8 +67,9 @@ class Settings:
     def find_wrapper(self):
         """What the programs are run under."""
         if self.valgrind:
+            # A handle points into its task: what is only "possibly" lost is not.
             return ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--fair-sched=yes",
-                    "--errors-for-leak-kinds=definite,possible", "--child-silent-after-fork=yes"]
+                    "--errors-for-leak-kinds=definite", "--child-silent-after-fork=yes"]
         # Older sanitizer runtimes expect their shadow memory where a kernel with more than 28 random bits
         # in its addresses may have put something else.
         try:
