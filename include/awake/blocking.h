@@ -53,6 +53,10 @@ static inline aw_blocking_future aw_blocking_owned(long (*fn)(void *arg),
     return f;
 }
 
+/* Call fn(arg) here, in a task, though it will block for a while: a worker first gives away what others can
+ * do. On a thread without workers the other tasks wait. */
+AW_API long aw_block_in_place(long (*fn)(void *arg), void *arg);
+
 AW_C_END
 
 #endif

@@ -30,7 +30,7 @@ static uint32_t state_of(const aw_sleep *s) {
 /* Out of the wheel. The lock also waits for a firing that still uses our waker. */
 static void leave(aw_sleep *s) {
     aw__wheel *w = s->wheel;
-    if (state_of(s) == AW__SLEEP_FIRED && aw__thread.wheel == w) return;
+    if (state_of(s) == AW__SLEEP_FIRED && aw__thread.wheel == w && !w->shared) return;
     aw__lock(&w->lock);
     if (s->future.state == AW__SLEEP_LINKED) aw__wheel_remove(w, s);
     aw__unlock(&w->lock);

@@ -36,6 +36,7 @@ typedef struct aw__wheel {
     void (*unpark)(struct aw__wheel *w); /* wakes its owner; any thread */
     uint64_t now;     /* owner: as of its last look at the clock, never ahead of it */
     bool looked;      /* owner: that was in this turn of its loop */
+    bool shared;      /* others fire it too, when its owner is stuck */
     uint64_t tick;    /* of the last advance */
     uint64_t sorted;  /* the slot of this tick is in the order of its deadlines */
     uint64_t soonest; /* nothing is to be done before; the owner peeks without the lock */
@@ -51,7 +52,7 @@ void aw__wheel_init(aw__wheel *w, aw_runtime *rt, void (*unpark)(aw__wheel *w), 
 void aw__wheel_insert(aw__wheel *w, aw_sleep *s);
 void aw__wheel_remove(aw__wheel *w, aw_sleep *s);
 
-/* Fire what is due. By the owner, without the lock. */
+/* Fire what is due. By the owner, or when it is stuck by others; without the lock. */
 void aw__wheel_advance(aw__wheel *w, uint64_t now);
 
 /* When to look again: at the earliest deadline, or before it when that one is far off; AW_FOREVER

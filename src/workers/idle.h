@@ -60,7 +60,8 @@ static inline aw__sleeper *aw__idle_notify(aw__idle *idle) {
     if (!aw__idle_parked(word) || aw__idle_searching(word)) return NULL;
     aw__lock(&idle->lock);
     aw__sleeper *s = idle->first;
-    if (s && !aw__idle_searching(aw__load_seq(&idle->word))) {
+    /* Not older than what we saw: who searches now does so after our push. */
+    if (s && !aw__idle_searching(aw__load_relaxed(&idle->word))) {
         aw__idle_remove(idle, s);
         aw__fetch_add_seq(&idle->word, AW__SEARCHING - AW__IDLE_PARKED);
     } else {

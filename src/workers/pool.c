@@ -32,17 +32,14 @@ static void stop(aw__pool *p, uint32_t started) {
 }
 
 /* Signals are for the program's own threads. */
-static int start_thread(aw__worker *w) {
+static int start_thread(pthread_t *thread, void *(*main)(void *arg), void *arg, const char *name) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&w->thread, NULL, aw__worker_main, w);
+    int error = pthread_create(thread, NULL, main, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) return -error;
-    char name[16];
-    snprintf(name, sizeof name, "awake-%u", w->index);
-    pthread_setname_np(w->thread, name);
-    return 0;
+    if (!error) pthread_setname_np(*thread, name);
+    return -error;
 }
 
 int aw__pool_new(aw_runtime *rt, uint32_t workers) {
@@ -65,15 +62,21 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers) {
         w->meter.stack_size = rt->meter.stack_size;
         w->meter.random = rt->meter.random * (2 * i + 1);
         aw__wheel_init(&w->wheel, rt, unpark_worker, aw__rt_now(rt));
+        w->wheel.shared = true;
     }
-    for (uint32_t i = 0; i < workers; i++) {
-        int error = start_thread(&p->workers[i]);
-        if (!error) continue;
-        stop(p, i);
-        aw__pool_free(rt);
-        return error;
+    int error = 0;
+    uint32_t started = 0;
+    for (; started < workers && !error; started += !error) {
+        char name[16];
+        snprintf(name, sizeof name, "awake-%u", started);
+        aw__worker *w = &p->workers[started];
+        error = start_thread(&w->thread, aw__worker_main, w, name);
     }
-    return 0;
+    if (!error) error = start_thread(&p->monitor, aw__monitor_main, p, "awake-monitor");
+    if (!error) return 0;
+    stop(p, started);
+    aw__pool_free(rt);
+    return error;
 }
 
 void aw__pool_free(aw_runtime *rt) {
@@ -86,12 +89,14 @@ void aw__pool_free(aw_runtime *rt) {
 void aw__pool_end(aw_runtime *rt) {
     aw__pool *p = rt->pool;
     if (aw__load_acquire(&rt->besides)) aw__misuse("aw_runtime_free while a thread is in block_on");
-    aw__store_release(&rt->closing, 1u);
+    aw__store_seq(&rt->closing, 1u); /* and then look at `live`: see count_down */
     aw__pool_abort_all(p);
-    while (aw__load_acquire(&p->live))
+    while (aw__load_seq(&p->live))
         aw__os_park(&p->ended_word, AW_FOREVER);
     aw__rt_end_blocking(rt);
     stop(p, p->count);
+    aw__monitor_wake(p);
+    pthread_join(p->monitor, NULL);
     aw__inject_close(&p->inject);
     if (aw__fetch_sub(&p->allocated, (uint64_t)1) == 1) aw__rt_free_memory(rt);
 }

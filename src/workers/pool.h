@@ -26,7 +26,7 @@ enum { AW__WORKERS_MAX = 1024 };
 typedef struct aw__worker {
     aw__ring ring;
     aw__task *lifo;    /* atomic: to be run next */
-    aw__task *current; /* being polled */
+    aw__task *current; /* atomic to peek at: being polled */
     aw__meter meter;   /* of that poll */
     aw__pool *pool;
     uint32_t index;
@@ -42,6 +42,8 @@ typedef struct aw__worker {
     aw__task *inbox; /* atomic: pinned tasks that others have woken, newest first */
     aw__wheel wheel; /* has its own lock */
     aw_worker_counters counters;
+    bool in_place;       /* atomic: the running task has said that it blocks */
+    uint64_t polls_seen; /* monitor: at its last look */
 } aw__worker;
 
 /* Tasks that have not ended, in one of several lists: each has its lock. */
@@ -62,7 +64,11 @@ struct aw__pool {
         allocated; /* atomic: headers not given back yet, and one for the runtime until it ends */
     uint32_t stop; /* atomic: the workers are to leave */
     uint32_t next; /* atomic: which worker gets the next pinned task */
-    uint32_t ended_word; /* who ends the runtime sleeps on it until no task is left */
+    uint32_t ended_word;     /* who ends the runtime sleeps on it until no task is left */
+    uint32_t monitor_asleep; /* atomic: see monitor.c */
+    uint32_t monitor_word;
+    uint64_t takeovers; /* how often the monitor found a worker stuck */
+    pthread_t monitor;
     uint32_t count;
     aw__worker workers[];
 };
@@ -102,5 +108,9 @@ extern const aw_waker_type aw__pool_waker_type;
 
 /* worker.c */
 void *aw__worker_main(void *worker);
+
+/* monitor.c */
+void *aw__monitor_main(void *pool);
+void aw__monitor_wake(aw__pool *p);
 
 #endif

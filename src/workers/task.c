@@ -59,9 +59,10 @@ void aw__pool_abort_all(aw__pool *p) {
     }
 }
 
-/* One less; who ends the runtime waits for the last. */
+/* One less; who ends the runtime waits for the last. Either we see that it is closing, or it sees that
+ * nobody is left. */
 static void count_down(aw__pool *p) {
-    if (aw__fetch_sub(&p->live, (uint64_t)1) == 1 && aw__load_acquire(&p->rt->closing))
+    if (aw__fetch_add_seq(&p->live, ~(uint64_t)0) == 1 && aw__load_seq(&p->rt->closing))
         aw__os_unpark(&p->ended_word);
 }
 

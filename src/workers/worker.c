@@ -30,10 +30,10 @@ static void run_task(aw__worker *w, aw__task *t) {
     w->meter.budget = AW__UNLIKELY(t->flags & AW__FREELY) ? UINT32_MAX : rt->budget;
     w->meter.armed = w->meter.outside = w->meter.cancelling = w->meter.fail = 0;
     w->meter.pinned = w->woken = false;
-    w->current = t;
+    aw__store_relaxed(&w->current, t);
     aw__count(&w->counters.polls);
     aw_poll r = AW__UNLIKELY(cancel) ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
-    w->current = NULL;
+    aw__store_relaxed(&w->current, (aw__task *)NULL);
     t->armed += w->meter.armed;
     if (AW__UNLIKELY(w->meter.pinned) && !t->pin)
         aw__store_relaxed(&t->pin, (uint16_t)(w->index + 1));
@@ -98,7 +98,9 @@ static aw__task *take_own(aw__worker *w) {
 static aw__task *take_injected(aw__worker *w) {
     aw__pool *p = w->pool;
     if (aw__inject_is_empty(&p->inject)) return NULL;
-    aw__task *rest, *t = aw__inject_pop(&p->inject, AW__RING_SIZE / 4 / p->count, &rest);
+    /* At least one more: what it would leave behind was out of sight for a moment, and nobody told. */
+    uint32_t more = AW__RING_SIZE / 4 / p->count;
+    aw__task *rest, *t = aw__inject_pop(&p->inject, more ? more : 1, &rest);
     if (!rest) return t;
     for (aw__task *next; rest; rest = next) {
         next = rest->next;
@@ -175,6 +177,7 @@ static void park(aw__worker *w) {
         aw__os_park(&w->park_word, next);
     }
     w->searching = aw__idle_unpark(&p->idle, &w->sleeper);
+    if (aw__load_seq(&p->monitor_asleep)) aw__monitor_wake(p);
 }
 
 void *aw__worker_main(void *arg) {

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread that looks after workers that are stuck in a poll. What is in a worker's ring others can steal;
+ * but nobody else sees the task in its LIFO place, and nobody fires its timers. A worker whose number of
+ * polls has not changed from one look to the next, though it is in one, is stuck: the monitor hands its task
+ * to all, fires its timers, and wakes somebody for what is in its ring. Pinned tasks have to wait for it.
+ *
+ * The monitor looks every few milliseconds while a worker is awake, and sleeps without a timeout while none
+ * is. Going to sleep it says so, and then looks whether all are parked; a worker that wakes up says so, and
+ * then looks whether the monitor sleeps (all sequentially consistent): one of them sees the other. */
+#include "os/park.h"
+#include "workers/pool.h"
+
+enum { PERIOD_NS = 4000000 };
+
+static bool all_parked(const aw__pool *p) {
+    return aw__idle_parked(aw__load_seq(&p->idle.word)) == p->count;
+}
+
+static void take_over(aw__worker *w) {
+    aw__pool *p = w->pool;
+    aw__task *t = aw__exchange(&w->lifo, (aw__task *)NULL);
+    if (t) aw__inject_push(&p->inject, t, t);
+    uint64_t now = aw__rt_now(p->rt);
+    if (aw__load_relaxed(&w->wheel.soonest) <= now) aw__wheel_advance(&w->wheel, now);
+    if (t || !aw__ring_is_empty(&w->ring)) aw__pool_notify(p);
+}
+
+/* Since the last look. */
+static bool is_stuck(aw__worker *w) {
+    uint64_t polls = aw__load_relaxed(&w->counters.polls);
+    bool same = polls == w->polls_seen;
+    w->polls_seen = polls;
+    return aw__load_relaxed(&w->current) && (same || aw__load_relaxed(&w->in_place));
+}
+
+void *aw__monitor_main(void *arg) {
+    aw__pool *p = arg;
+    while (!aw__load_acquire(&p->stop)) {
+        aw__store_seq(&p->monitor_asleep, 1u);
+        uint64_t until = all_parked(p) ? AW_FOREVER : aw__os_now() + PERIOD_NS;
+        if (until != AW_FOREVER) aw__store_seq(&p->monitor_asleep, 0u);
+        aw__os_park(&p->monitor_word, until);
+        aw__store_seq(&p->monitor_asleep, 0u);
+        for (uint32_t i = 0; i < p->count; i++)
+            if (is_stuck(&p->workers[i])) {
+                aw__count(&p->takeovers);
+                take_over(&p->workers[i]);
+            }
+    }
+    return NULL;
+}
+
+void aw__monitor_wake(aw__pool *p) {
+    aw__os_unpark(&p->monitor_word);
+}
+
+/* ---- Code that knows that it will block ------------------------------------------------------- */
+
+long aw_block_in_place(long (*fn)(void *arg), void *arg) {
+    aw__worker *w = aw__thread.worker;
+    if (!w || !w->current) return fn(arg);
+    bool outer = w->in_place;
+    aw__store_relaxed(&w->in_place, true);
+    take_over(w);
+    aw__monitor_wake(w->pool);
+    long result = fn(arg);
+    aw__store_relaxed(&w->in_place, outer);
+    return result;
+}
