@@ -27,7 +27,8 @@
  * first poll it is never entered: its arguments go through AW_FIBER_DROP.
  *
  * A fiber stays on the thread that first polled it, because compilers keep addresses of thread-local
- * variables (errno is one) across calls: a runtime that has run fibers is run and freed by that thread.
+ * variables (errno is one) across calls. On workers its task stays with the worker; a current-thread
+ * runtime that has run fibers is run and freed by that thread.
  * In C++, exceptions may be thrown and caught within a fiber, but a catch block may not await: the exceptions
  * that are being handled are counted by thread. */
 #ifndef AWAKE_FIBER_H

@@ -38,15 +38,16 @@ typedef struct aw_runtime_options {
     uint64_t cleanup_deadline; /* and again after this long; 5 s */
     uint32_t stack_size;       /* of fibers that do not ask for one; 256 KiB */
     aw_flavour flavour;        /* AW_CURRENT_THREAD */
-    uint32_t workers;          /* threads of AW_MULTI_THREAD; as many as processors may be used */
+    uint32_t workers; /* threads of AW_MULTI_THREAD; AWAKE_WORKERS, or as many as processors */
     uint32_t blocking_threads; /* at most, for blocking calls; 512 */
     uint64_t blocking_idle;    /* how long one of them stays without work; 10 s */
+    bool ignore_environment;   /* do not look for AWAKE_WORKERS */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
     {                                                                                              \
         sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0,                \
-            AW_CURRENT_THREAD, 0, 0, 0                                                             \
+            AW_CURRENT_THREAD, 0, 0, 0, 0                                                          \
     }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.

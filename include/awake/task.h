@@ -147,6 +147,10 @@ AW_API int aw_fail(aw_cx *cx, int code);
  * the thread for as long as it finds work. -ENXIO outside a task. */
 AW_API int aw_unbudgeted(aw_cx *cx, bool on);
 
+/* From now on this task stays on the thread that runs it: for what is not safe to use from several, even
+ * one after the other. -ENXIO outside a task. */
+AW_API int aw_pin(aw_cx *cx);
+
 AW_C_END
 
 #endif

@@ -13,7 +13,9 @@
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "core/misuse.h"
+#include "os/environment.h"
 #include "os/park.h"
+#include "os/processors.h"
 #include "runtime/inbox.h"
 #include "workers/pool.h"
 
@@ -51,6 +53,14 @@ void aw__rt_unpark(aw_runtime *rt) {
 
 static void unpark_owner(aw__wheel *w) {
     aw__rt_unpark(w->rt);
+}
+
+/* As asked for, by the program or the environment, or as many as there are processors for us. */
+static uint32_t workers_for(const aw_runtime_options *o) {
+    unsigned long n = o->workers;
+    if (n == 0 && !o->ignore_environment) n = aw__environment_number("AWAKE_WORKERS");
+    if (n == 0) n = aw__processors();
+    return n < AW__WORKERS_MAX ? (uint32_t)n : AW__WORKERS_MAX;
 }
 
 /* ---- Making ----------------------------------------------------------------------------------- */
@@ -94,7 +104,7 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->main_room.rt = rt;
     rt->main_task = (aw__task){
         .room = sizeof(aw__room) / AW__ROOM_STEP, .local = 1, .flags = AW__MAIN | AW__DONE};
-    if (o.flavour == AW_MULTI_THREAD) error = aw__pool_new(rt, o.workers);
+    if (o.flavour == AW_MULTI_THREAD) error = aw__pool_new(rt, workers_for(&o));
     if (error) return error;
     if (o.paused) aw_clock_pause(rt);
     *out = rt;

@@ -349,6 +349,12 @@ void aw__fail(aw_cx *cx, int code, const char *file, int line) {
     if (error) aw__misuse("%s:%d: AW_FAIL(%d): not a negative errno", file, line, code);
 }
 
+int aw_pin(aw_cx *cx) {
+    if (!current_task(cx)) return -ENXIO;
+    cx->meter->pinned = true; /* who polls looks at it */
+    return 0;
+}
+
 int aw_unbudgeted(aw_cx *cx, bool on) {
     aw__task *t = current_task(cx);
     if (!t) return -ENXIO;

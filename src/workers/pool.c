@@ -12,7 +12,6 @@
 #include "core/alloc.h"
 #include "core/misuse.h"
 #include "os/park.h"
-#include "os/processors.h"
 
 static size_t bytes(uint32_t workers) {
     return sizeof(aw__pool) + workers * sizeof(aw__worker) + 64;
@@ -43,8 +42,6 @@ static int start_thread(pthread_t *thread, void *(*main)(void *arg), void *arg, 
 }
 
 int aw__pool_new(aw_runtime *rt, uint32_t workers) {
-    if (!workers) workers = aw__processors();
-    if (workers > AW__WORKERS_MAX) workers = AW__WORKERS_MAX;
     void *memory = aw__alloc(rt->allocator, bytes(workers));
     if (!memory) return -ENOMEM;
     memset(memory, 0, bytes(workers));
@@ -68,7 +65,7 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers) {
     uint32_t started = 0;
     for (; started < workers && !error; started += !error) {
         char name[16];
-        snprintf(name, sizeof name, "awake-%u", started);
+        snprintf(name, sizeof name, "awake-%u", started % 10000);
         aw__worker *w = &p->workers[started];
         error = start_thread(&w->thread, aw__worker_main, w, name);
     }

@@ -79,7 +79,7 @@ static inline void aw__count(uint64_t *counter) {
 }
 
 /* pool.c */
-int aw__pool_new(aw_runtime *rt, uint32_t workers);
+int aw__pool_new(aw_runtime *rt, uint32_t workers); /* at least one */
 void aw__pool_end(aw_runtime *rt);
 void aw__pool_free(aw_runtime *rt);
 
