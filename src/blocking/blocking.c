@@ -129,10 +129,12 @@ static void *thread_main(void *arg) {
             finish_job(b, j, &call, call.fn(call.arg));
             continue;
         }
-        bool look = aw__idle_park(&b->idle, &t->sleeper, searching), in_time = true;
-        if (!aw__load_acquire(&b->stop) && !(look && anything(b)))
+        bool last = aw__idle_park(&b->idle, &t->sleeper, searching), in_time = true;
+        bool work = last && anything(b);
+        if (!work && !aw__load_acquire(&b->stop))
             in_time = aw__os_park(&t->park_word, aw__os_now() + b->idle_time);
         searching = aw__idle_unpark(&b->idle, &t->sleeper);
+        if (work && !searching) searching = aw__idle_search_on(&b->idle);
         if (!searching && (!in_time || aw__load_acquire(&b->stop)) && !anything(b)) break;
     }
     aw__fetch_sub(&b->threads, 1u);

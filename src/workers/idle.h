@@ -11,7 +11,8 @@
  *      those who pushed meanwhile have relied on him.
  *   3. A worker that parks puts itself into the list and counts itself (seq_cst), and after that looks at
  *      all queues once more (seq_cst loads) if it was the last searcher, or nobody searched: either who
- *      pushed sees it parked, or it sees the push. Finding something, it takes itself out again.
+ *      pushed sees it parked, or it sees the push. Finding something, it takes itself out again and
+ *      searches on: there may be more than it will take, and those who pushed have relied on it (rule 2).
  *   4. At most half of the workers search at once: more would only get into each other's way. One that
  *      may not search parks, trusting those who do. */
 #ifndef AW_WORKERS_IDLE_H
@@ -74,6 +75,12 @@ static inline aw__sleeper *aw__idle_notify(aw__idle *idle) {
 /* Rule 4: whether this worker may search. */
 static inline bool aw__idle_search(aw__idle *idle) {
     if (2 * aw__idle_searching(aw__load_relaxed(&idle->word)) >= idle->workers) return false;
+    aw__fetch_add_seq(&idle->word, AW__SEARCHING);
+    return true;
+}
+
+/* Rule 3: it was about to sleep and has seen work. Always true. */
+static inline bool aw__idle_search_on(aw__idle *idle) {
     aw__fetch_add_seq(&idle->word, AW__SEARCHING);
     return true;
 }

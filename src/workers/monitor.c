@@ -8,6 +8,8 @@
  * The monitor looks every few milliseconds while a worker is awake, and sleeps without a timeout while none
  * is. Going to sleep it says so, and then looks whether all are parked; a worker that wakes up says so, and
  * then looks whether the monitor sleeps (all sequentially consistent): one of them sees the other. */
+#include <awake/blocking.h>
+
 #include "os/park.h"
 #include "workers/pool.h"
 

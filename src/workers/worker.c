@@ -172,11 +172,13 @@ static void park(aw__worker *w) {
         uint64_t look = aw__stacks_idle(aw__os_now());
         if (look < next) next = look;
     }
-    if (!(last && anything(p)) && !aw__load_seq(&w->inbox) && !aw__load_acquire(&p->stop)) {
+    bool work = last && anything(p);
+    if (!work && !aw__load_seq(&w->inbox) && !aw__load_acquire(&p->stop)) {
         aw__count(&w->counters.parks);
         aw__os_park(&w->park_word, next);
     }
     w->searching = aw__idle_unpark(&p->idle, &w->sleeper);
+    if (work && !w->searching) w->searching = aw__idle_search_on(&p->idle);
     if (aw__load_seq(&p->monitor_asleep)) aw__monitor_wake(p);
 }
 
