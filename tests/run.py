@@ -289,8 +289,9 @@ def main():
     if unknown := [suite for suite in suites if suite not in SUITES]:
         parser.error(f"no suite is called {unknown[0]}")
     if not suites:
-        suites = [suite for suite in SUITES
-                  if suite not in SOURCE_SUITES or not (settings.sanitizer or settings.valgrind)]
+        # The interleaver is a single thread, and sees races by itself.
+        once = SOURCE_SUITES + ["model"]
+        suites = [suite for suite in SUITES if suite not in once or not (settings.sanitizer or settings.valgrind)]
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # for all that we start
     for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # the installation is not part of our own make

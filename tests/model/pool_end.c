@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The end of a runtime with workers under every schedule: the real aw__pool_end of workers/pool.c and the
+ * tasks of workers/task.c, one worker that runs them, and others who have handles and wakers, or spawn.
+ * It ends when the last task has, and the memory goes with whoever is the last to use it. */
+#define _GNU_SOURCE
+#include "support/model.h"
+#include "support/model_park.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <awake.h>
+
+/* In place of the library's. */
+#define aw__lock_slow      modelled_lock_slow
+#define aw__pool_schedule  modelled_schedule
+#define aw__worker_main    modelled_worker_main
+#define aw__worker_unpark  modelled_worker_unpark
+#define aw__monitor_main   modelled_monitor_main
+#define aw__monitor_wake   modelled_monitor_wake
+#define aw__room_take      modelled_room_take
+#define aw__room_in        modelled_room_in
+#define aw__room_give      modelled_room_give
+#define aw__rt_free_memory modelled_free_memory
+#define aw__thread         modelled_thread
+
+#define sched_yield() model_yield()
+#include "os/lock.c"
+#undef sched_yield
+
+static int wait_for_worker(void);
+#define pthread_join(thread, result) wait_for_worker()
+#include "workers/pool.c"
+#undef pthread_join
+#include "workers/task.c"
+
+_Thread_local struct modelled_thread modelled_thread; /* nobody is a worker of it */
+
+enum { TASKS = 2 };
+
+struct gate {
+    aw_future future;
+    int out, number;
+};
+
+static aw_runtime *rt;
+static aw__task *queue[TASKS];
+static aw_future *handles[TASKS];
+static aw_waker waker;
+static uint32_t left, freed;
+static int ended[TASKS], discarded[TASKS];
+static bool ready[TASKS];
+
+/* ---- What a task needs ------------------------------------------------------------------------ */
+
+aw__task *aw__room_take(aw_runtime *of, size_t frame_size) {
+    aw__room *r = model_alloc(sizeof(aw__room) + sizeof(aw__task) + frame_size);
+    aw__task *t = (aw__task *)(void *)(r + 1);
+    r->rt = of;
+    t->room = sizeof(aw__room) / AW__ROOM_STEP;
+    return t;
+}
+aw__task *aw__room_in(aw_runtime *of, void *storage) {
+    (void)of, (void)storage;
+    return NULL;
+}
+void aw__room_give(aw__task *t) {
+    model_free(aw__task_room(t));
+}
+void aw__rt_free_memory(aw_runtime *gone) {
+    model_free(gone->pool);
+    model_free(gone);
+    freed++;
+}
+
+static aw_poll gate_poll(aw_future *f, aw_cx *cx) {
+    struct gate *g = (struct gate *)f;
+    (void)cx;
+    if (!ready[g->number]) return AW_PENDING;
+    ended[g->number]++;
+    return AW_READY;
+}
+static aw_poll gate_cancel(aw_future *f, aw_cx *cx) {
+    (void)cx;
+    ended[((struct gate *)f)->number]++;
+    return AW_CANCELLED;
+}
+static void gate_discard(aw_future *f) {
+    discarded[((struct gate *)f)->number]++;
+}
+static const aw_future_type gate_type = {AW_TYPE_OF(struct gate, "gate"), .poll = gate_poll,
+                                         .cancel = gate_cancel, .discard = gate_discard};
+
+static void spawn(int number) {
+    static const aw_place place = {"pool_end.c", 1, NULL};
+    struct gate g = {AW_FUTURE_INIT(&gate_type), 0, number};
+    handles[number] = aw__pool_spawn(rt, &g.future, sizeof g, &place, NULL);
+}
+
+static void setup(void) {
+    modelled_thread = (struct modelled_thread){0};
+    model_thread_local(&modelled_thread, sizeof modelled_thread);
+    left = freed = 0;
+    for (int i = 0; i < TASKS; i++) {
+        queue[i] = NULL;
+        handles[i] = NULL;
+        ended[i] = discarded[i] = 0;
+        ready[i] = false;
+    }
+    rt = model_alloc(sizeof *rt);
+    rt->pool = model_alloc(sizeof(aw__pool) + sizeof(aw__worker));
+    rt->pool->rt = rt;
+    rt->pool->count = 1;
+    rt->pool->allocated = 1;
+    spawn(0);
+    waker = aw__pool_waker_type.clone(aw__task_of(handles[0]));
+}
+static void setup_ready(void) {
+    setup();
+    ready[0] = true;
+}
+
+/* ---- The worker ------------------------------------------------------------------------------- */
+
+void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
+    (void)yielding;
+    int number = ((struct gate *)aw__task_frame(t))->number;
+    model_write(&t->next, NULL);
+    model_check(!aw__exchange(&queue[number], t));
+    (void)aw__load_relaxed(&p->stop); /* as who notifies: the pool is still there */
+}
+void aw__worker_unpark(aw__worker *w) {
+    (void)w; /* it sees by itself that it is to stop */
+}
+void *aw__worker_main(void *worker) {
+    return worker;
+}
+
+void *aw__monitor_main(void *pool) {
+    return pool;
+}
+void aw__monitor_wake(aw__pool *p) {
+    (void)p; /* there is none */
+}
+
+static bool can_work(void *pool) {
+    return queue[0] || queue[1] || ((aw__pool *)pool)->stop;
+}
+static void work(void) {
+    aw__pool *p = rt->pool;
+    while (!aw__load_acquire(&p->stop)) {
+        model_wait(can_work, p);
+        for (int i = 0; i < TASKS; i++) {
+            aw__task *t = aw__exchange(&queue[i], (aw__task *)NULL);
+            if (!t) continue;
+            aw_cx cx = {NULL, NULL, NULL};
+            aw_future *f = aw__task_frame(t);
+            bool cancel = aw__word_run(&t->word);
+            aw_poll r = cancel ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+            if (r != AW_PENDING)
+                aw__pool_complete(p, t, r);
+            else if (aw__word_pend(&t->word))
+                aw__pool_schedule(p, t, true);
+        }
+    }
+    aw__store_release(&left, 1u);
+}
+
+static bool has_left(void *unused) {
+    (void)unused;
+    return left;
+}
+static int wait_for_worker(void) {
+    model_wait(has_left, NULL);
+    aw__fetch_add(&left, 0u); /* it reads the newest, and acquires it */
+    return 0;
+}
+
+/* ---- The others ------------------------------------------------------------------------------- */
+
+static void end(void) {
+    aw__pool_end(rt);
+}
+static void drop_and_wake(void) {
+    aw__pool_drop(aw__task_of(handles[0]));
+    aw_waker_wake(waker);
+}
+static void abort_drop_and_wake(void) {
+    aw__pool_abort(aw__task_of(handles[0]));
+    aw_waker_wake(waker);
+    aw__pool_drop(aw__task_of(handles[0]));
+}
+/* It has a handle of the runtime, which is therefore there. */
+static void spawn_late(void) {
+    spawn(1);
+    if (!aw__handle_error(handles[1])) aw__pool_drop(aw__task_of(handles[1]));
+    drop_and_wake();
+}
+
+static void nothing_is_left(void) {
+    model_check(freed == 1 && model_allocated() == 0);
+    model_check(ended[0] == 1 && discarded[0] == ready[0]);
+}
+static void nothing_is_left_of_the_late_one(void) {
+    nothing_is_left();
+    model_check(ended[1] == 1 && discarded[1] == 0);
+}
+static void it_was_discarded_or_cancelled(void) {
+    model_check(freed == 1 && model_allocated() == 0);
+    model_check(ended[0] == 1 && discarded[0] <= 1);
+}
+
+MODEL(the_runtime_ends_when_its_last_task_does, .setup = setup_ready,
+      .threads = {end, work, drop_and_wake}, .check = it_was_discarded_or_cancelled, .stale = 1)
+MODEL(a_task_that_waits_is_cancelled_at_the_end, .setup = setup,
+      .threads = {end, work, drop_and_wake}, .check = nothing_is_left, .stale = 1)
+MODEL(an_abort_may_come_with_the_end, .setup = setup, .threads = {end, work, abort_drop_and_wake},
+      .check = nothing_is_left, .stale = 1)
+MODEL(a_spawn_that_comes_with_the_end_is_cancelled, .setup = setup,
+      .threads = {end, work, spawn_late}, .check = nothing_is_left_of_the_late_one, .stale = 1)
+
+/* ---- Orders ----------------------------------------------------------------------------------- */
+
+static const struct model early = {.setup = setup_ready,
+                                   .threads = {end, work, drop_and_wake},
+                                   .check = it_was_discarded_or_cancelled,
+                                   .preemptions = 1};
+static const struct model late = {.setup = setup,
+                                  .threads = {end, work, spawn_late},
+                                  .check = nothing_is_left_of_the_late_one,
+                                  .preemptions = 1};
+
+/* What belongs to a task is passed on by its word and by the locks of the lists, and what belongs to the
+ * runtime by `allocated`. `closing` and `live` are numbers, of which one sees the other. */
+static const struct model_harmless of_pools[] = {
+    {"aw__pool_end", "aw__load_acquire(&rt->besides)", "acquire", "it is only looked at"},
+    {"aw__pool_end", "aw__store_seq(&rt->closing", "release", "a number"},
+    {"aw__pool_end", "aw__load_seq(&p->live)", "acquire", "the workers are joined after that"},
+    {"stop", "aw__store_release(", "release", "no task is left, so nobody needs what was before"},
+    {0}};
+static const struct model_harmless of_tasks[] = {
+    {"list_add", "aw__load_acquire(", "acquire", "the lock of the list passes it on"},
+    {"count_down", "aw__fetch_add_seq(", "acquire", "a number"},
+    {"count_down", "aw__fetch_add_seq(", "release", "a number; the workers are joined after that"},
+    {"count_down", "aw__load_seq(", "acquire", "a number"},
+    {0}};
+
+MODEL_ORDERS(the_orders_of_the_end, "workers/pool.c", of_pools, &early, &late)
+MODEL_ORDERS(the_orders_of_the_last_task, "workers/task.c", of_tasks, &early, &late)
