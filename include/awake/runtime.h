@@ -157,7 +157,8 @@ AW_API int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_count
  * does. */
 AW_API size_t aw_runtime_task_count(const aw_runtime *rt);
 
-/* Write every task with its await chain as text. Returns what snprintf would. As above. */
+/* Write every task with its await chain as text. Returns what snprintf would. As above; tasks of workers
+ * are not in it yet. */
 AW_API int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size);
 
 AW_C_END
