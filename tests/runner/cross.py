@@ -30,8 +30,12 @@ class Library:
             if self.objects is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 sources = [*ROOT.glob("src/*/*.c"), *ROOT.glob("src/*/*.S"), ROOT / "tests" / "test_main.c"]
-                must_run([*compile_line(), "-c", *sources], limit=600, cwd=self.folder)
-                self.objects = sorted(self.folder.glob("*.o"))
+                objects = []
+                for source in sources:
+                    # The whole path: there is more than one task.c.
+                    objects.append(self.folder / ("-".join(source.relative_to(ROOT).parts) + ".o"))
+                    must_run([*compile_line(), "-c", source, "-o", objects[-1]], limit=300)
+                self.objects = objects
         return self.objects
 
 
