@@ -147,6 +147,7 @@ typedef struct aw_worker_counters {
     uint64_t steals;    /* how often it took from another */
     uint64_t parks;     /* how often it slept */
     uint64_t overflows; /* how often its queue was full, and half of it went to all */
+    uint64_t takeovers; /* how often it was found stuck in a poll, and others did its work */
 } aw_worker_counters;
 /* How many workers there are; 0: AW_CURRENT_THREAD. */
 AW_API uint32_t aw_runtime_workers(const aw_runtime *rt);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Blocking calls: the future, and the threads that make them. */
-#define _GNU_SOURCE
 #include "blocking/blocking.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +11,7 @@
 #include "core/misuse.h"
 #include "core/wake.h"
 #include "os/park.h"
+#include "os/thread.h"
 #include "runtime/runtime.h"
 
 typedef struct thread {
@@ -137,8 +135,8 @@ static void *thread_main(void *arg) {
         if (work && !searching) searching = aw__idle_search_on(&b->idle);
         if (!searching && (!in_time || aw__load_acquire(&b->stop)) && !anything(b)) break;
     }
-    aw__fetch_sub(&b->threads, 1u);
-    if (aw__load_acquire(&b->stop)) aw__os_unpark(&b->end_word);
+    aw__fetch_add_seq(&b->threads, -1u); /* and then look: see aw__blocking_end */
+    if (aw__load_seq(&b->stop)) aw__os_unpark(&b->end_word);
     release_pool(b);
     return NULL;
 }
@@ -148,23 +146,14 @@ static int start_thread(aw__blocking *b, uint32_t index) {
     thread *t = aw__alloc(b->allocator, sizeof *t);
     if (!t) return -ENOMEM;
     *t = (thread){.pool = b, .index = index};
-    pthread_attr_t attributes;
-    pthread_t id;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     aw__fetch_add(&b->owners, 1u);
     aw__fetch_add_seq(&b->idle.word, AW__SEARCHING);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's own threads */
-    int error = pthread_create(&id, &attributes, thread_main, t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    int error = aw__os_thread(NULL, thread_main, t, "awake-blocking");
     if (!error) return 0;
     aw__fetch_add_seq(&b->idle.word, -AW__SEARCHING);
     aw__fetch_sub(&b->owners, 1u);
     aw__release(b->allocator, t, sizeof *t);
-    return -error;
+    return error;
 }
 
 /* A job is waiting: wake a thread or start one, unless one is on its way. */
@@ -205,19 +194,17 @@ aw__blocking *aw__blocking_of(aw_runtime *rt) {
     return other;
 }
 
+/* Says `stop`, and then looks who sleeps and who is left; a thread counts itself, asleep or gone, and then
+ * looks at `stop`: one of them sees the other. */
 uint32_t aw__blocking_end(aw__blocking *b) {
-    aw__store_release(&b->stop, 1u);
+    aw__store_seq(&b->stop, 1u);
+    aw__lock(&b->idle.lock);
+    for (aw__sleeper *s = b->idle.first; s; s = s->next)
+        unpark(s);
+    aw__unlock(&b->idle.lock);
     uint32_t detached;
-    for (;;) {
-        aw__lock(&b->idle.lock);
-        for (aw__sleeper *s = b->idle.first; s; s = s->next)
-            unpark(s);
-        aw__unlock(&b->idle.lock);
-        detached = aw__load_acquire(&b->detached);
-        if (aw__load_acquire(&b->threads) <= detached) break;
-        /* A thread that was just about to park looks at `stop` by itself. */
-        aw__os_park(&b->end_word, aw__os_now() + 1000000);
-    }
+    while (aw__load_seq(&b->threads) > (detached = aw__load_acquire(&b->detached)))
+        aw__os_park(&b->end_word, AW_FOREVER);
     release_pool(b);
     return detached;
 }

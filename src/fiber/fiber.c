@@ -333,7 +333,8 @@ static aw__fiber_info plain_info = {plain_drop, 0};
 static const aw__fiber_def plain_def = {plain_run, &plain_info};
 
 const aw_future_type aw_fiber_type = {
-    AW_TYPE_OF(aw_fiber, "fiber"), .flags = AW_OUT_ERRNO,    .poll = aw__fiber_poll,
-    .cancel = aw__fiber_cancel,    .child = aw__fiber_child, .describe = aw__fiber_describe,
+    AW_TYPE_OF(aw_fiber, "fiber"), .flags = AW__PINNED | AW_OUT_ERRNO,
+    .poll = aw__fiber_poll,        .cancel = aw__fiber_cancel,
+    .child = aw__fiber_child,      .describe = aw__fiber_describe,
     .extra = &plain_def,
 };

@@ -44,7 +44,7 @@ typedef struct aw__stacks {
     } shelf[AW__STACK_SIZES];
     size_t used, warm;
     unsigned ends;      /* how often the thread's end has come by */
-    uint64_t trim_at;   /* of the monotonic clock: see aw__stacks_idle; 0: not set */
+    uint64_t trim_at;   /* by the clock of who asks: see aw__stacks_idle; 0: not set */
     void *signal_stack; /* see overflow.h */
     int *error;         /* where this thread has its errno: to ask each time is a call */
     const struct aw_allocator *allocator;
@@ -66,7 +66,7 @@ void aw__stack_give(aw__stacks *pool, aw__stack *stack);
 /* Give back all memory that is not in use, the pool itself included. */
 void aw__stacks_trim(aw__stacks *pool);
 
-/* The thread is about to sleep. Returns when, by the monotonic clock, it should look here again; the
+/* The thread is about to sleep. Returns when, by the clock that it gives, it should look here again; the
  * pool is trimmed after a second in which nothing was used. */
 uint64_t aw__stacks_idle(uint64_t now);
 

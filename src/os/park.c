@@ -33,6 +33,13 @@ void aw__os_yield(void) {
     sched_yield();
 }
 
+void aw__os_wait(int *tries) {
+    if (++*tries < 100)
+        aw__spin_hint();
+    else
+        sched_yield(); /* it may have been preempted */
+}
+
 static void futex_wait(uint32_t *word, uint32_t expected, uint64_t deadline) {
     struct timespec ts, *limit = NULL;
     if (deadline != UINT64_MAX) {

@@ -10,6 +10,7 @@
 uint64_t aw__os_now(void);     /* CLOCK_MONOTONIC in nanoseconds */
 uint64_t aw__os_entropy(void); /* 64 random bits */
 void aw__os_yield(void);       /* let another thread run */
+void aw__os_wait(int *tries);  /* for what another thread is about to do; begin with 0 */
 
 /* The word is 0: nothing, 1: a token is there, 2: the owner sleeps. One thread parks on it, any
  * thread unparks. Park takes the token, at once when it is there already; false: the deadline came

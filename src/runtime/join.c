@@ -11,7 +11,7 @@
 #include "core/lock.h"
 #include "core/misuse.h"
 #include "core/wake.h"
-#include "runtime/runtime.h"
+#include "runtime/join.h"
 #include "workers/pool.h"
 
 static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
@@ -22,8 +22,6 @@ static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
         aw__store_relaxed(&rt->joins, j->next);
     j->linked = false;
 }
-
-enum { FRESH, ARMED, ARMED_OUTSIDE, TOOK }; /* state; TOOK: it has ended, and took the output */
 
 static void unlink_outside(aw_task_join_future *j, aw_runtime *rt) {
     aw__lock(&rt->lock);
@@ -42,39 +40,16 @@ static inline void unlink_join(aw_task_join_future *j, aw__task *t) {
     if (t->joiner == j) t->joiner = NULL;
 }
 
-static inline void arm(aw_task_join_future *j, aw_cx *cx, bool outside) {
-    j->future.state = outside ? ARMED_OUTSIDE : ARMED;
-    if (outside)
-        aw_cx_arm(cx);
-    else
-        aw_cx_arm_inside(cx);
-}
-
-static inline void disarm(aw_task_join_future *j, aw_cx *cx) {
-    if (!aw_waker_will_wake(&j->waker, cx->waker)) return; /* armed by another task */
-    if (j->future.state == ARMED_OUTSIDE) aw_cx_disarm(cx);
-    if (j->future.state == ARMED) aw_cx_disarm_inside(cx);
-}
-
-static inline aw_poll take(aw_task_join_future *j, aw__task *t, int status) {
-    if (status == AW__FINISHED) {
-        aw__store_relaxed(&t->status, AW__TAKEN);
-        j->future.state = TOOK;
-    }
-    j->out = status == AW__TAKEN ? 0 : status; /* TAKEN: by a join before this one */
-    return AW_READY;
-}
-
 static aw_poll finish(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx) {
-    if (j->future.state != FRESH) {
+    if (j->future.state != AW__JOIN_FRESH) {
         /* Also when it is linked no more: the owner may still be waking us, under the lock. */
         unlink_join(j, t);
-        disarm(j, cx);
+        aw__join_disarm(j, cx);
     }
-    return take(j, t, status);
+    return aw__join_take(j, t, status);
 }
 
-static AW__COLD void two_joins(const aw__task *t) {
+void aw__join_twice(const aw__task *t) {
     char name[256];
     aw__name_task(name, sizeof name, t);
     aw__misuse("two joins wait for %s at once", name);
@@ -84,15 +59,15 @@ static AW__COLD void two_joins(const aw__task *t) {
 static AW__COLD aw_poll wait(aw_task_join_future *j, aw__task *t, aw_cx *cx) {
     aw_runtime *rt = aw__task_rt(t);
     bool outside = !aw__is_owner(rt);
-    bool same = j->future.state != FRESH && j->outside == outside &&
+    bool same = j->future.state != AW__JOIN_FRESH && j->outside == outside &&
                 aw_waker_will_wake(&j->waker, cx->waker);
     if (!same) {
-        if (j->future.state != FRESH) unlink_join(j, t); /* polled elsewhere before */
-        arm(j, cx, cx->runtime != rt);
+        if (j->future.state != AW__JOIN_FRESH) unlink_join(j, t); /* polled elsewhere before */
+        aw__join_arm(j, cx, cx->runtime != rt);
     }
     j->outside = outside;
     if (!outside) {
-        if (t->joiner && t->joiner != j) two_joins(t);
+        if (t->joiner && t->joiner != j) aw__join_twice(t);
         j->waker = *cx->waker;
         t->joiner = j;
         return AW_PENDING;
@@ -117,7 +92,8 @@ static AW__COLD aw_poll wait(aw_task_join_future *j, aw__task *t, aw_cx *cx) {
 /* All that can be met once the task has ended. */
 static AW__COLD aw_poll end(aw_task_join_future *j, aw__task *t, int status, aw_cx *cx) {
     if (aw_cx_spend(cx)) return finish(j, t, status, cx);
-    if (j->future.state != FRESH) unlink_join(j, t); /* the waker of the poll before may be gone */
+    if (j->future.state != AW__JOIN_FRESH)
+        unlink_join(j, t); /* the waker of the poll before may be gone */
     return AW_PENDING;
 }
 
@@ -128,7 +104,7 @@ static AW__COLD aw_poll not_spawned(aw_task_join_future *j) {
 
 /* Armed by this very waker, on the owner's thread. */
 static inline bool is_plain(const aw_task_join_future *j, const aw__task *t, const aw_cx *cx) {
-    return j->future.state == ARMED && !j->outside && aw__is_owner(aw__task_rt(t)) &&
+    return j->future.state == AW__JOIN_ARMED && !j->outside && aw__is_owner(aw__task_rt(t)) &&
            j->waker.data == cx->waker->data && j->waker.type == cx->waker->type;
 }
 
@@ -143,15 +119,16 @@ static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     int status = aw__load_acquire(&t->status);
     if (status != AW__RUNNING) {
         if (AW__UNLIKELY(!cx->meter || !cx->meter->budget)) return end(j, t, status, cx);
-        if (self->state != FRESH) {
+        if (self->state != AW__JOIN_FRESH) {
             if (AW__UNLIKELY(!is_plain(j, t, cx))) return end(j, t, status, cx);
             cx->meter->armed--;
         }
         cx->meter->budget--;
-        return take(j, t, status);
+        return aw__join_take(j, t, status);
     }
-    if (AW__UNLIKELY(self->state != FRESH || !aw__is_owner(rt) || t->joiner)) return wait(j, t, cx);
-    arm(j, cx, cx->runtime != rt);
+    if (AW__UNLIKELY(self->state != AW__JOIN_FRESH || !aw__is_owner(rt) || t->joiner))
+        return wait(j, t, cx);
+    aw__join_arm(j, cx, cx->runtime != rt);
     j->waker = *cx->waker;
     t->joiner = j;
     return AW_PENDING;
@@ -165,14 +142,15 @@ static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
     int status = aw__load_acquire(&t->status);
     if (status != AW__RUNNING) return finish(j, t, status, cx);
     unlink_join(j, t);
-    disarm(j, cx);
+    aw__join_disarm(j, cx);
     return AW_CANCELLED;
 }
 
 /* Nobody looked at the result: the output goes back to the handle, whose drop will discard it. */
 static void join_discard(aw_future *self) {
     aw_task_join_future *j = (aw_task_join_future *)self;
-    if (self->state == TOOK) aw__store_relaxed(&aw__task_of(j->task)->status, AW__FINISHED);
+    if (self->state == AW__JOIN_TOOK)
+        aw__store_relaxed(&aw__task_of(j->task)->status, AW__FINISHED);
 }
 
 static void join_describe(const aw_future *self, char *buf, size_t size) {

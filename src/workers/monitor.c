@@ -21,10 +21,11 @@ static bool all_parked(const aw__pool *p) {
 
 static void take_over(aw__worker *w) {
     aw__pool *p = w->pool;
-    aw__task *t = aw__exchange(&w->lifo, (aw__task *)NULL);
-    if (t) aw__inject_push(&p->inject, t, t);
     uint64_t now = aw__rt_now(p->rt);
     if (aw__load_relaxed(&w->wheel.soonest) <= now) aw__wheel_advance(&w->wheel, now);
+    /* After the timers: on its own thread (aw_block_in_place) the task that one woke is here. */
+    aw__task *t = aw__exchange(&w->lifo, (aw__task *)NULL);
+    if (t) aw__inject_push(&p->inject, t, t);
     if (t || !aw__ring_is_empty(&w->ring)) aw__pool_notify(p);
 }
 
@@ -46,7 +47,7 @@ void *aw__monitor_main(void *arg) {
         aw__store_seq(&p->monitor_asleep, 0u);
         for (uint32_t i = 0; i < p->count; i++)
             if (is_stuck(&p->workers[i])) {
-                aw__count(&p->takeovers);
+                aw__count(&p->workers[i].counters.takeovers);
                 take_over(&p->workers[i]);
             }
     }

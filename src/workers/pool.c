@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * Making the workers of a runtime, and ending them. */
-#define _GNU_SOURCE
 #include "workers/pool.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/misuse.h"
 #include "os/park.h"
+#include "os/thread.h"
 
 static size_t bytes(uint32_t workers) {
     return sizeof(aw__pool) + workers * sizeof(aw__worker) + 64;
@@ -28,17 +27,6 @@ static void stop(aw__pool *p, uint32_t started) {
         aw__worker_unpark(&p->workers[i]);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(p->workers[i].thread, NULL);
-}
-
-/* Signals are for the program's own threads. */
-static int start_thread(pthread_t *thread, void *(*main)(void *arg), void *arg, const char *name) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(thread, NULL, main, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error) pthread_setname_np(*thread, name);
-    return -error;
 }
 
 int aw__pool_new(aw_runtime *rt, uint32_t workers) {
@@ -67,9 +55,9 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers) {
         char name[16];
         snprintf(name, sizeof name, "awake-%u", started % 10000);
         aw__worker *w = &p->workers[started];
-        error = start_thread(&w->thread, aw__worker_main, w, name);
+        error = aw__os_thread(&w->thread, aw__worker_main, w, name);
     }
-    if (!error) error = start_thread(&p->monitor, aw__monitor_main, p, "awake-monitor");
+    if (!error) error = aw__os_thread(&p->monitor, aw__monitor_main, p, "awake-monitor");
     if (!error) return 0;
     stop(p, started);
     aw__pool_free(rt);
@@ -109,5 +97,6 @@ int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_counters *co
     counters->steals = aw__load_relaxed(&c->steals);
     counters->parks = aw__load_relaxed(&c->parks);
     counters->overflows = aw__load_relaxed(&c->overflows);
+    counters->takeovers = aw__load_relaxed(&c->takeovers);
     return 0;
 }

@@ -67,7 +67,6 @@ struct aw__pool {
     uint32_t ended_word;     /* who ends the runtime sleeps on it until no task is left */
     uint32_t monitor_asleep; /* atomic: see monitor.c */
     uint32_t monitor_word;
-    uint64_t takeovers; /* how often the monitor found a worker stuck */
     pthread_t monitor;
     uint32_t count;
     aw__worker workers[];

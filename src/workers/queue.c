@@ -14,10 +14,10 @@ void aw__pool_notify(aw__pool *p) {
 }
 
 void aw__worker_push(aw__worker *w, aw__task *t) {
-    while (!aw__ring_push(&w->ring, t)) {
+    for (int tries = 0; !aw__ring_push(&w->ring, t);) {
         aw__task *last = NULL, *first = aw__ring_spill(&w->ring, &last);
         if (!first) { /* a thief has made room, or is about to */
-            aw__spin_hint();
+            aw__os_wait(&tries);
             continue;
         }
         aw__count(&w->counters.overflows);

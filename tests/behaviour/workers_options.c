@@ -108,3 +108,44 @@ TEST(pinning_outside_a_task_says_so) {
     aw_cx cx = aw_cx_from_waker(&noop);
     CHECK_EQ(aw_pin(&cx), -ENXIO);
 }
+
+/* ---- Fibers, and how they are dealt out ------------------------------------------------------- */
+
+static int remember_thread(void *arg) {
+    *(pid_t *)arg = gettid();
+    return aw_fiber_yield();
+}
+
+AW_FIBER(int, remembers_thread, pid_t *thread;) {
+    return remember_thread(self->thread);
+}
+
+TEST(fibers_of_both_forms_are_dealt_out_in_turn) {
+    enum { WORKERS = 4, EACH = 8 };
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    aw_fiber *plain[WORKERS * EACH];
+    struct remembers_thread *typed[WORKERS * EACH];
+    pid_t threads[2 * WORKERS * EACH] = {0};
+    o.flavour = AW_MULTI_THREAD;
+    o.workers = WORKERS;
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    for (int i = 0; i < WORKERS * EACH; i++)
+        plain[i] = aw_spawn_on(rt, aw_fiber_of(remember_thread, &threads[i]));
+    for (int i = 0; i < WORKERS * EACH; i++)
+        typed[i] = aw_spawn_on(rt,
+                               AW_CALL(remembers_thread, .thread = &threads[WORKERS * EACH + i]));
+    for (int i = 0; i < WORKERS * EACH; i++) {
+        CHECK_EQ(aw_block_on(rt, aw_task_join(plain[i])), 0);
+        CHECK_EQ(aw_block_on(rt, aw_task_join(typed[i])), 0);
+        aw_task_drop(plain[i]);
+        aw_task_drop(typed[i]);
+    }
+    aw_runtime_free(rt);
+    for (int i = 0; i < 2 * WORKERS * EACH; i++) {
+        int same = 0;
+        for (int k = 0; k < 2 * WORKERS * EACH; k++)
+            same += threads[k] == threads[i];
+        CHECK_EQ(same, 2 * EACH);
+    }
+}

@@ -103,6 +103,13 @@ static uint64_t lateness(void) {
     CHECK_EQ(aw_block_on(rt, aw_task_join(b)), 0);
     aw_task_drop(a);
     aw_task_drop(b);
+    uint64_t takeovers = 0;
+    for (uint32_t i = 0; i < o.workers; i++) {
+        aw_worker_counters c;
+        CHECK_EQ(aw_runtime_counters(rt, i, &c), 0);
+        takeovers += c.takeovers;
+    }
+    CHECK_GE(takeovers, 2);
     aw_runtime_free(rt);
     CHECK_EQ(n, 4 * TASKS);
     qsort(late, 4 * TASKS, sizeof *late, by_value);
