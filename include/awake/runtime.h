@@ -42,12 +42,13 @@ typedef struct aw_runtime_options {
     uint32_t blocking_threads; /* at most, for blocking calls; 512 */
     uint64_t blocking_idle;    /* how long one of them stays without work; 10 s */
     bool ignore_environment;   /* do not look for AWAKE_WORKERS */
+    bool keep_tasks;           /* block_on leaves the other tasks for the next one: see there */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
     {                                                                                              \
         sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0,                \
-            AW_CURRENT_THREAD, 0, 0, 0, 0                                                          \
+            AW_CURRENT_THREAD, 0, 0, 0, 0, 0                                                       \
     }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.
@@ -68,10 +69,15 @@ AW_API int aw_runtime_new_in(aw_runtime **rt, void *memory, size_t size,
  * inside a task, and not while another thread is in block_on. */
 AW_API void aw_runtime_free(aw_runtime *rt);
 
-/* Run until the future ends, and with it the other tasks for as long; those that are left wait for
- * the next block_on. From any plain thread: when another thread is running the runtime, the future is
- * polled here and its timers are served there. The future stays in the
- * caller's stack frame until the call returns.
+/* Run until the future ends, and the other tasks for as long. Then those that are left are cancelled and
+ * waited for: nobody would run them any more. With `keep_tasks` in the options they are kept for the next
+ * block_on instead.
+ *
+ * From any plain thread: when another thread is running the runtime, the future is polled here and its
+ * timers are served there, and the last of them to leave ends the tasks. A runtime with workers runs its
+ * tasks by itself, until aw_runtime_free.
+ *
+ * The future stays in the caller's stack frame until the call returns.
  *
  *     T   aw_block_on(rt, future)             T is a signed integer: its output, or a negative errno
  *     int aw_block_on_into(rt, &out, future)  any output: 0, or a negative errno and `out` is untouched

@@ -88,6 +88,7 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->log = o.log;
     rt->log_data = o.log_data;
     rt->name = o.name;
+    rt->keep_tasks = o.keep_tasks;
     rt->budget = o.budget ? o.budget : 128;
     rt->cancel_report = o.cancel_report ? o.cancel_report : AW_SEC(1);
     rt->cleanup_deadline = o.cleanup_deadline ? o.cleanup_deadline : AW_SEC(5);
@@ -150,18 +151,7 @@ void aw_runtime_free(aw_runtime *rt) {
         return;
     }
     if (!aw__rt_acquire(rt)) aw__misuse("aw_runtime_free while a thread is in block_on");
-    aw__store_release(&rt->closing, 1u);
-    aw__task *t;
-    for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
-        aw__task_abort_local(t);
-    /* Foreign spawns that are in the inbox come with it; `closing` turns away those behind them. */
-    aw__rt_drain(rt);
-    if (rt->live && aw__rt_run(rt, AW__ALL_ENDED)) {
-        aw__report_deadlock(rt);
-        aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind",
-                   rt->live);
-    }
-
+    aw__rt_end_tasks(rt, AW__FOR_EVER);
     aw__rt_end_blocking(rt);
     if (rt->wheel.count)
         aw__rt_log(rt, AW_LOG_PROBLEM, "%zu sleeps of other executors are still set",

@@ -46,11 +46,12 @@ struct aw_runtime {
     void *log_data;
     const char *name;
     bool in_storage;
+    bool keep_tasks; /* at the end of block_on */
     aw__rooms rooms;
 
     /* Shared with other threads. */
     uint32_t owned;        /* atomic: a thread is the owner */
-    uint32_t closing;      /* atomic: no new tasks */
+    uint32_t closing;      /* atomic: no new tasks, for ever or AW__FOR_NOW */
     uint32_t holds;        /* atomic: aw_runtime_hold */
     uint32_t besides;      /* atomic: threads in block_on that are not the owner */
     uint32_t paused;       /* atomic: the clock stands at `paused_now` */
@@ -118,7 +119,9 @@ bool aw__rt_acquire(aw_runtime *rt); /* become the owner; false: somebody is */
 void aw__rt_disown(aw_runtime *rt);
 typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED } aw__until;
 int aw__rt_run(aw_runtime *rt, aw__until until); /* 0, or -EDEADLK */
-void aw__rt_drain(aw_runtime *rt);               /* serve the inbox */
+enum { AW__FOR_EVER = 1, AW__FOR_NOW = 2 };
+void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing); /* cancel them all, and wait */
+void aw__rt_drain(aw_runtime *rt);                       /* serve the inbox */
 void aw__rt_free_memory(aw_runtime *rt);
 void aw__rt_end_blocking(aw_runtime *rt);
 aw__task *aw__current_task(void); /* of this thread, or NULL */

@@ -183,6 +183,18 @@ int aw__rt_run(aw_runtime *rt, aw__until until) {
     }
 }
 
+void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing) {
+    aw__store_release(&rt->closing, closing);
+    aw__task *t;
+    for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
+        aw__task_abort_local(t);
+    /* Foreign spawns that are in the inbox come with it; `closing` turns away those behind them. */
+    aw__rt_drain(rt);
+    if (!rt->live || aw__rt_run(rt, AW__ALL_ENDED) == 0) return;
+    aw__report_deadlock(rt);
+    aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind", rt->live);
+}
+
 /* ---- Ownership -------------------------------------------------------------------------------- */
 
 /* A thread in block_on while another one owns the runtime. */
@@ -199,7 +211,12 @@ bool aw__rt_acquire(aw_runtime *rt) {
     return true;
 }
 
+/* The last one to leave ends the tasks: nobody would run them. */
 void aw__rt_disown(aw_runtime *rt) {
+    if (!rt->keep_tasks && !aw__load_acquire(&rt->besides)) {
+        aw__rt_end_tasks(rt, AW__FOR_NOW);
+        aw__store_release(&rt->closing, 0u);
+    }
     aw__thread.running = NULL;
     aw__thread.wheel = NULL;
     aw__store_release(&rt->owned, 0u);
@@ -315,7 +332,7 @@ static int refuse(aw_future *f) {
 
 int aw_block_on_future(aw_runtime *rt, aw_future *f) {
     if (inside()) return refuse(f);
-    if (aw__load_acquire(&rt->closing)) {
+    if (aw__load_acquire(&rt->closing) == AW__FOR_EVER) {
         aw__cancel_unstarted(f);
         return -ESHUTDOWN;
     }

@@ -4,6 +4,7 @@
  * through every combinator and box. */
 #include <errno.h>
 
+#include "support/keeping.h"
 #include "support/subject.h"
 
 /* ---- Every composite -------------------------------------------------------------------------- */
@@ -139,14 +140,8 @@ TEST(a_clear_discards_what_finishes_once_and_releases_boxes) {
 
 /* ---- Tasks ------------------------------------------------------------------------------------ */
 
-static aw_runtime *new_runtime(void) {
-    aw_runtime *rt;
-    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
-    return rt;
-}
-
 TEST(the_output_of_a_detached_task_is_discarded) {
-    aw_runtime *rt = new_runtime();
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 2, .busy = true};
     aw_task_drop(aw_spawn_on(rt, leaf(&s)));
     while (!s.finished)
@@ -157,7 +152,7 @@ TEST(the_output_of_a_detached_task_is_discarded) {
 }
 
 TEST(the_output_of_a_task_whose_handle_is_dropped_late_is_discarded) {
-    aw_runtime *rt = new_runtime();
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
@@ -171,7 +166,7 @@ TEST(the_output_of_a_task_whose_handle_is_dropped_late_is_discarded) {
 
 /* The join finished, but nobody looked at it: the output goes back to the handle. */
 TEST(a_join_that_is_discarded_leaves_the_output_to_the_handle) {
-    aw_runtime *rt = new_runtime();
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
@@ -190,7 +185,7 @@ TEST(a_join_that_is_discarded_leaves_the_output_to_the_handle) {
 }
 
 TEST(a_join_that_is_discarded_and_never_repeated_has_its_output_discarded_with_the_handle) {
-    aw_runtime *rt = new_runtime();
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
@@ -205,7 +200,7 @@ TEST(a_join_that_is_discarded_and_never_repeated_has_its_output_discarded_with_t
 
 /* The output was taken by the first join; a second one that nobody looks at does not give it back. */
 TEST(an_output_that_was_taken_is_not_discarded_by_a_second_join) {
-    aw_runtime *rt = new_runtime();
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     CHECK_EQ(aw_block_on(rt, aw_task_join(task)), 0);
@@ -220,7 +215,7 @@ TEST(an_output_that_was_taken_is_not_discarded_by_a_second_join) {
 }
 
 TEST(block_on_status_discards_the_output) {
-    aw_runtime *rt = new_runtime();
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 1, .busy = true};
     CHECK_EQ(aw_block_on_status(rt, leaf(&s)), 0);
     CHECK_EQ(s.discards, 1);

@@ -4,6 +4,7 @@
  * body, which runs on; its next await cancels what it awaits. */
 #include <errno.h>
 
+#include "support/keeping.h"
 #include "support/subject.h"
 
 /* ---- Through every composite ------------------------------------------------------------------ */
@@ -182,8 +183,7 @@ AW_ASYNC(int, joiner, struct leaf *task; int *status; aw_task_join_future j;) {
 }
 
 TEST(a_join_whose_task_has_ended_lets_the_body_run_on) {
-    aw_runtime *rt;
-    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 1, .busy = true};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     int status = 1;

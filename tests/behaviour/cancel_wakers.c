@@ -5,6 +5,7 @@
  * of a retired one; see support/beacon.h. */
 #include <errno.h>
 
+#include "support/keeping.h"
 #include "support/subject.h"
 
 #define ONLY_THE_LATEST(kind, how, borrowed)                                                       \
@@ -146,8 +147,7 @@ TEST(a_clear_of_a_set_wakes_only_the_latest_waker) {
 /* ---- Task joins ------------------------------------------------------------------------------- */
 
 TEST(a_join_of_a_task_wakes_only_the_latest_waker) {
-    aw_runtime *rt;
-    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = NEVER};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
@@ -165,8 +165,7 @@ TEST(a_join_of_a_task_wakes_only_the_latest_waker) {
 }
 
 TEST(a_join_of_a_task_that_is_cancelled_holds_no_waker) {
-    aw_runtime *rt;
-    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = NEVER};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);

@@ -3,6 +3,7 @@
  * Which branch a select chooses: fair by default, repeatable from a seed, top to bottom on request. */
 #include <errno.h>
 
+#include "support/keeping.h"
 #include "support/subject.h"
 
 typedef AW_SELECT(aw_ready, aw_ready, aw_ready) three_ready;
@@ -199,8 +200,7 @@ AW_ASYNC(int, watcher, long *rounds; bool *stop; int n; aw_yield y;) {
 }
 
 TEST(a_loop_of_ready_selects_lets_the_others_run_after_its_budget) {
-    aw_runtime *rt;
-    CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
+    aw_runtime *rt = keeping_runtime();
     long rounds = 0;
     bool stop = false;
     struct busy_select *task = aw_spawn_on(rt,

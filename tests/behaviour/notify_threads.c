@@ -16,6 +16,7 @@ static void nothing_to_report(void *data, aw_log_level level, const char *messag
 static aw_runtime *quiet_runtime(void) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
+    options.keep_tasks = true;
     options.log = nothing_to_report;
     CHECK_EQ(aw_runtime_new(&rt, &options), 0);
     return rt;

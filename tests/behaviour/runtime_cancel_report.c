@@ -42,6 +42,7 @@ static void world_log(void *data, aw_log_level level, const char *text) {
 
 static aw_runtime *world_runtime(world *w, uint64_t cancel_report, uint64_t cleanup_deadline) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    o.keep_tasks = true;
     aw_seam seam = {sizeof seam, w, world_now, NULL, NULL, world_park, world_unpark};
     aw_runtime *rt;
     *w = (world){.now = AW_SEC(1000)};

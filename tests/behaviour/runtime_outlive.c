@@ -316,8 +316,10 @@ TEST(task_storage_is_free_when_the_last_reference_goes_after_the_end) {
     static AW_TASK_STORAGE(struct probe) room;
     static aw_runtime_storage runtime_room;
     ledger l = LEDGER;
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
-    CHECK_EQ(aw_runtime_new_in(&rt, &runtime_room, sizeof runtime_room, NULL), 0);
+    o.keep_tasks = true;
+    CHECK_EQ(aw_runtime_new_in(&rt, &runtime_room, sizeof runtime_room, &o), 0);
     aw_runtime *previous = aw_enter(rt);
     struct probe *h = aw_spawn_in(&room, probe_of(&l));
     aw_leave(previous);

@@ -53,6 +53,7 @@ static void simulated_unpark(void *data) {
 static aw_runtime *simulate(simulation *s, uint64_t seed, bool shuffle) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
+    o.keep_tasks = true;
     memset(s, 0, sizeof *s);
     s->now = AW_SEC(1);
     s->random = seed;
@@ -165,6 +166,7 @@ TEST(a_seed_in_the_options_takes_the_place_of_entropy) {
     char *first = NULL;
     for (int i = 0; i < 2; i++) {
         aw_runtime_options o = AW_RUNTIME_OPTIONS;
+        o.keep_tasks = true;
         aw_runtime *rt = simulate(s, (uint64_t)i, false); /* another entropy each time */
         aw_runtime_free(rt);
         s->asked_entropy = 0;

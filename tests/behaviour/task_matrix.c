@@ -150,6 +150,7 @@ static void run_cell(cell *c) {
              c->task_in_storage ? "in storage" : "allocated", c->owning ? "owning memory" : "plain",
              abort_names[c->abort], handle_names[c->handle]);
     o.allocator = memory_init(&m);
+    o.keep_tasks = true;
     if (c->runtime_in_storage)
         EXPECT(c, aw_runtime_new_in(&rt, &runtime_room, sizeof runtime_room, &o), 0);
     else

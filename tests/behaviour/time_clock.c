@@ -188,6 +188,7 @@ static void use_driver(struct idle_driver *d) {
     aw_seam seam = {sizeof seam, d, NULL, NULL, NULL, driver_park, driver_unpark};
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     options.paused = true;
+    options.keep_tasks = true;
     options.seam = &seam;
     CHECK_EQ(aw_runtime_new(&d->rt, &options), 0);
     d->started = aw_now(d->rt);

@@ -214,6 +214,7 @@ static void run_small_programs(void *arg, int index, uint64_t *random) {
     for (int i = 0; i < storm_rounds(300); i++) {
         closing c = {.finals = 0};
         aw_runtime_options o = AW_RUNTIME_OPTIONS;
+        o.keep_tasks = true;
         o.allocator = arg;
         CHECK_EQ(aw_runtime_new(&c.rt, &o), 0);
         int tasks = (int)(test_random(random) % 10);

@@ -11,6 +11,7 @@
 static inline aw_runtime *paused_runtime(void) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
+    options.keep_tasks = true;
     options.paused = true;
     options.seed = 1;
     CHECK_EQ(aw_runtime_new(&rt, &options), 0);

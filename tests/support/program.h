@@ -474,6 +474,7 @@ static inline uint64_t run_once(uint64_t seed) {
     world.seed = world.random = world.order = seed;
     aw_seam seam = {.self_size = sizeof(aw_seam), .pick = pick};
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
+    options.keep_tasks = true;
     if (seed & 4) options.seam = &seam;
     options.paused = true;
     options.seed = seed + 1;

@@ -159,6 +159,7 @@ HELPER const aw_seam *sleeper_init(sleeper *s) {
 HELPER aw_runtime *runtime_new(memory *m, kept_log *log, const aw_seam *seam, bool paused) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
+    o.keep_tasks = true;
     o.allocator = m ? &m->allocator : NULL;
     if (log) {
         o.log = keep_log;
