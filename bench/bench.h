@@ -4,7 +4,10 @@
  *
  *     NAME VALUE UNIT
  *
- * that bench/run.py collects. It takes no arguments, so that everybody runs the same. */
+ * that bench/run.py collects. Its argument is the flavour of the runtime, the same for everybody:
+ *
+ *     spawn        on the thread that calls: AW_CURRENT_THREAD
+ *     spawn 2      on two workers: AW_MULTI_THREAD */
 #ifndef AWAKE_BENCH_H
 #define AWAKE_BENCH_H
 
@@ -14,11 +17,27 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Processor time: what else the machine does should not count. */
-static inline uint64_t bench_now(void) {
+/* How many workers; 0: the current thread. */
+static uint32_t bench_workers;
+
+static inline uint64_t bench_clock(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return AW_SEC(t.tv_sec) + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t bench_wall(void) {
+    return bench_clock(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t bench_cpu(void) {
+    return bench_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* On one thread processor time: what else the machine does should not count. With workers the time that
+ * passes: they are there to make it shorter. */
+static inline uint64_t bench_now(void) {
+    return bench_workers ? bench_wall() : bench_cpu();
 }
 
 static inline void bench_report(const char *name, double value, const char *unit) {
@@ -35,6 +54,71 @@ static inline void bench_check(bool good, const char *what) {
     if (good) return;
     fprintf(stderr, "failed: %s\n", what);
     exit(1);
+}
+
+/* ---- The runtime ------------------------------------------------------------------------------ */
+
+/* First of all. */
+static inline void bench_begin(int argc, char **argv) {
+    if (argc > 1) bench_workers = (uint32_t)strtoul(argv[1], NULL, 10);
+}
+
+static inline aw_runtime *bench_runtime(void) {
+    aw_runtime_options options = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt = NULL;
+    options.flavour = bench_workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    options.workers = bench_workers;
+    bench_check(aw_runtime_new(&rt, &options) == 0, "a runtime");
+    return rt;
+}
+
+/* Run a future where the tasks run, so that what it does is not a foreign thread's: its output. */
+#define bench_run_on(rt, ...)                                                                      \
+    __extension__({                                                                                \
+        __typeof__((__VA_ARGS__).out) bench_out;                                                   \
+        if (bench_workers) {                                                                       \
+            __typeof__(__VA_ARGS__) *bench_task = aw_spawn_on((rt), __VA_ARGS__);                  \
+            bench_check(aw_block_on((rt), aw_task_join(bench_task)) == 0, "the main task");        \
+            bench_out = aw_task_take(bench_task);                                                  \
+        } else {                                                                                   \
+            bench_out = aw_block_on((rt), __VA_ARGS__);                                            \
+        }                                                                                          \
+        bench_out;                                                                                 \
+    })
+
+/* The same on a runtime of its own. */
+#define bench_run(...)                                                                             \
+    __extension__({                                                                                \
+        aw_runtime *bench_rt = bench_runtime();                                                    \
+        __typeof__((__VA_ARGS__).out) bench_result = bench_run_on(bench_rt, __VA_ARGS__);          \
+        aw_runtime_free(bench_rt);                                                                 \
+        bench_result;                                                                              \
+    })
+
+/* ---- For what tasks on several workers do ----------------------------------------------------- */
+
+#define bench_add(counter, n) __atomic_add_fetch(&(counter), (n), __ATOMIC_ACQ_REL)
+#define bench_load(counter)   __atomic_load_n(&(counter), __ATOMIC_ACQUIRE)
+
+/* Keep a processor busy: some two nanoseconds a turn, which the compiler cannot shorten. */
+static inline uint64_t bench_work(uint64_t x, long turns) {
+    for (long i = 0; i < turns; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        __asm__ volatile("" : "+r"(x));
+    }
+    return x;
+}
+
+/* The middle of some values, or another part of the way up: they are put into order. */
+static inline int bench_ascending(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+static inline double bench_quantile(double *values, size_t count, double part) {
+    qsort(values, count, sizeof *values, bench_ascending);
+    return values[(size_t)((double)(count - 1) * part)];
 }
 
 #endif

@@ -21,8 +21,9 @@ AW_ASYNC(long, caller, long i; long sum; struct callee call;) {
     AW_END;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     uint64_t start = bench_now();
-    bench_check(aw_run(AW_CALL(caller)) == (long)CALLS * (CALLS - 1) / 2, "every call returns");
+    bench_check(bench_run(AW_CALL(caller)) == (long)CALLS * (CALLS - 1) / 2, "every call returns");
     bench_report_each("call", start, CALLS);
 }

@@ -86,7 +86,7 @@ AW_ASYNC(long, timed_yield_async, int i; long sum; AW_TIMEOUT(aw_yield) child;) 
 
 #define RUN(name)                                                                                  \
     static void run_##name(void) {                                                                 \
-        bench_check(aw_run(AW_CALL(name)) == AWAITS, #name);                                       \
+        bench_check(bench_run(AW_CALL(name)) == AWAITS, #name);                                    \
     }
 RUN(ready_fiber)
 RUN(ready_async)
@@ -97,7 +97,8 @@ RUN(timed_ready_async)
 RUN(timed_yield_fiber)
 RUN(timed_yield_async)
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     versus ways[] = {
         {"ready", run_ready_fiber, AWAITS, {0}},
         {"ready-async", run_ready_async, AWAITS, {0}},

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tasks that exchange notifications, as fibers and as async functions: a round is there and back. */
+ * Two tasks that exchange notifications, as fibers and as async functions: a round is there and back. On two
+ * workers each fiber has its own, and every notification wakes a thread that sleeps: those are fewer. */
 #include "versus.h"
 
-enum { ROUNDS = 200000 };
+enum { ROUNDS = 200000, ROUNDS_APART = 5000 };
+
+static int fiber_rounds = ROUNDS;
 
 static aw_notify ping, pong;
 
 AW_FIBER(int, echo_fiber) {
     int n = 0;
-    for (; n < ROUNDS; n++) {
+    for (; n < fiber_rounds; n++) {
         aw_await(aw_notify_wait(&ping));
         aw_notify_one(&pong);
     }
@@ -18,7 +21,7 @@ AW_FIBER(int, echo_fiber) {
 
 AW_FIBER(int, call_fiber) {
     struct echo_fiber *echo = aw_spawn(AW_CALL(echo_fiber));
-    for (int n = 0; n < ROUNDS; n++) {
+    for (int n = 0; n < fiber_rounds; n++) {
         aw_notify_one(&ping);
         aw_await(aw_notify_wait(&pong));
     }
@@ -50,13 +53,15 @@ AW_ASYNC(int, call_async, int n; struct echo_async * echo; aw_notified wait;
 }
 
 static void fibers(void) {
-    bench_check(aw_run(AW_CALL(call_fiber)) == ROUNDS, "every notification is answered");
+    bench_check(bench_run(AW_CALL(call_fiber)) == fiber_rounds, "every notification is answered");
 }
 static void functions(void) {
-    bench_check(aw_run(AW_CALL(call_async)) == ROUNDS, "every notification is answered");
+    bench_check(bench_run(AW_CALL(call_async)) == ROUNDS, "every notification is answered");
 }
 
-int main(void) {
-    versus ways[] = {{"round", fibers, ROUNDS, {0}}, {"round-async", functions, ROUNDS, {0}}};
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
+    if (bench_workers > 1) fiber_rounds = ROUNDS_APART;
+    versus ways[] = {{"round", fibers, fiber_rounds, {0}}, {"round-async", functions, ROUNDS, {0}}};
     versus_report(ways, sizeof ways / sizeof ways[0]);
 }

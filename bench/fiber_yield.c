@@ -46,19 +46,20 @@ AW_FIBER(int, functions, int count;) {
 }
 
 static void many_fibers(void) {
-    bench_check(aw_run(AW_CALL(fibers, .count = MANY)) == YIELDS, "every fiber yields");
+    bench_check(bench_run(AW_CALL(fibers, .count = MANY)) == YIELDS, "every fiber yields");
 }
 static void many_functions(void) {
-    bench_check(aw_run(AW_CALL(functions, .count = MANY)) == YIELDS, "every function yields");
+    bench_check(bench_run(AW_CALL(functions, .count = MANY)) == YIELDS, "every function yields");
 }
 static void few_fibers(void) {
-    bench_check(aw_run(AW_CALL(fibers, .count = FEW)) == YIELDS, "every fiber yields");
+    bench_check(bench_run(AW_CALL(fibers, .count = FEW)) == YIELDS, "every fiber yields");
 }
 static void few_functions(void) {
-    bench_check(aw_run(AW_CALL(functions, .count = FEW)) == YIELDS, "every function yields");
+    bench_check(bench_run(AW_CALL(functions, .count = FEW)) == YIELDS, "every function yields");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     versus ways[] = {
         {"thousand", many_fibers, YIELDS, {0}},
         {"thousand-async", many_functions, YIELDS, {0}},

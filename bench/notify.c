@@ -29,8 +29,9 @@ AW_ASYNC(int, call, int n; struct echo * echo; aw_notified wait; aw_task_join_fu
     AW_END;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     uint64_t start = bench_now();
-    bench_check(aw_run(AW_CALL(call)) == ROUNDS, "every notification is answered");
+    bench_check(bench_run(AW_CALL(call)) == ROUNDS, "every notification is answered");
     bench_report_each("round", start, ROUNDS);
 }

@@ -17,7 +17,7 @@ AW_ASYNC(int, sleeper, uint64_t due; aw_sleep nap;) {
     {
         uint64_t now = aw_now(NULL), by = now - self->due;
         bench_check(now >= self->due, "a sleep ended early");
-        late[woken++] = by < UINT32_MAX ? (uint32_t)by : UINT32_MAX;
+        late[bench_add(woken, 1) - 1] = by < UINT32_MAX ? (uint32_t)by : UINT32_MAX;
     }
     AW_RETURN(0);
     AW_END;
@@ -44,16 +44,17 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     struct sleeper **tasks = malloc(TASKS * sizeof *tasks);
     bench_check(tasks != NULL, "memory for the handles");
     for (int i = 0; i < TASKS; i++)
         tasks[i] = NULL; /* touched before memory is looked at */
 
     memory_begin(TASKS);
-    uint64_t start = bench_now();
-    bench_check(aw_run(AW_CALL(sleep_all, .tasks = tasks)) == 0, "all sleep");
-    uint64_t spent = bench_now() - start;
+    uint64_t start = bench_cpu();
+    bench_check(bench_run(AW_CALL(sleep_all, .tasks = tasks)) == 0, "all sleep");
+    uint64_t spent = bench_cpu() - start;
     bench_check(woken == TASKS, "all wake up");
     qsort(late, TASKS, sizeof *late, ascending);
     bench_report("cpu", (double)spent / 1e9, "s");

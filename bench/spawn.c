@@ -34,17 +34,18 @@ AW_ASYNC(long, at_once, struct nothing **tasks; int i; long sum; aw_task_join_fu
     AW_END;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     const long expected = (long)TASKS * (TASKS - 1) / 2;
 
     uint64_t start = bench_now();
-    bench_check(aw_run(AW_CALL(one_by_one)) == expected, "one by one");
+    bench_check(bench_run(AW_CALL(one_by_one)) == expected, "one by one");
     bench_report_each("one-by-one", start, TASKS);
 
     struct nothing **tasks = calloc(TASKS, sizeof *tasks);
     bench_check(tasks != NULL, "memory for the handles");
     start = bench_now();
-    bench_check(aw_run(AW_CALL(at_once, .tasks = tasks)) == expected, "at once");
+    bench_check(bench_run(AW_CALL(at_once, .tasks = tasks)) == expected, "at once");
     bench_report_each("at-once", start, TASKS);
     free(tasks);
 }

@@ -26,12 +26,13 @@ AW_ASYNC(int, around_yield, int i; int expired; AW_TIMEOUT(aw_yield) t;) {
     AW_END;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     uint64_t start = bench_now();
-    bench_check(aw_run(AW_CALL(around_ready)) == TIMEOUTS, "all are ready");
+    bench_check(bench_run(AW_CALL(around_ready)) == TIMEOUTS, "all are ready");
     bench_report_each("ready", start, TIMEOUTS);
 
     start = bench_now();
-    bench_check(aw_run(AW_CALL(around_yield)) == 0, "none expires");
+    bench_check(bench_run(AW_CALL(around_yield)) == 0, "none expires");
     bench_report_each("yielding", start, TIMEOUTS);
 }

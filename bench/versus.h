@@ -16,11 +16,6 @@ typedef struct versus {
     double ns[VERSUS_TURNS];
 } versus;
 
-static inline int versus_compare(const void *left, const void *right) {
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static inline void versus_report(versus *ways, size_t count) {
     for (int turn = 0; turn < VERSUS_TURNS; turn++) {
         for (versus *way = ways; way < ways + count; way++) {
@@ -30,8 +25,7 @@ static inline void versus_report(versus *ways, size_t count) {
         }
     }
     for (versus *way = ways; way < ways + count; way++) {
-        qsort(way->ns, VERSUS_TURNS, sizeof way->ns[0], versus_compare);
-        bench_report(way->name, way->ns[VERSUS_TURNS / 2], "ns");
+        bench_report(way->name, bench_quantile(way->ns, VERSUS_TURNS, 0.5), "ns");
     }
 }
 

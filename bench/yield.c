@@ -25,8 +25,9 @@ AW_ASYNC(int, yield_all, struct yielder *tasks[TASKS]; int i; int sum; aw_task_j
     AW_END;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    bench_begin(argc, argv);
     uint64_t start = bench_now();
-    bench_check(aw_run(AW_CALL(yield_all)) == TASKS * YIELDS, "every task yields");
+    bench_check(bench_run(AW_CALL(yield_all)) == TASKS * YIELDS, "every task yields");
     bench_report_each("yield", start, TASKS * YIELDS);
 }
