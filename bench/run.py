@@ -4,6 +4,9 @@
     bench/run.py --build-dir build/gcc              everything, 5 rounds
     bench/run.py --build-dir build/gcc --rounds 15 spawn yield
 
+Each program runs on the current thread, on one worker and on two; a program alone takes the number of workers
+as its argument. On the current thread processor time is measured, on workers the time that passes.
+
 The rounds are interleaved: each runs every program once, so that a machine that is busy for a while
 spoils a round and not a program. The spread is that of the middle half of the rounds. Programs are built
 already (`make bench` does both), with the diagnostics on, as users get them.
@@ -11,12 +14,27 @@ already (`make bench` does both), with the diagnostics on, as users get them.
 
 import argparse
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# On how many workers a program runs, where it is not on the current thread (0), on one and on two.
+WORKERS = {
+    "fiber_switch": (0,),
+    "blocking": (2,),
+    "foreign_spawn": (1, 2),
+    "foreign_wake": (1, 2),
+}
+# These take long and do not vary: one round is enough.
+ONCE = {"parked"}
+# Calls to futex(2) are counted in these, by strace; each does a million things.
+FUTEX = {"foreign_spawn": "a million tasks spawned", "foreign_wake": "a million tasks woken"}
+THREADS = (1, 2, 4, 8, 16)
 
 # What each measurement means, and its aim on an ordinary x86-64 machine: (text, aim or None).
 MEASURES = {
@@ -72,22 +90,56 @@ MEASURES = {
     "fiber_idle/bytes-resident-100000": ("... growth of the process, each", None),
     "fiber_idle/bytes-of-tables-100000": ("... and of its page tables", None),
     "fiber_idle/mappings-100000": ("... additional mappings, of all", None),
+    "skynet/tree": ("a tree of tasks with 1,000,000 leaves, spawned and joined", None),
+    "chain/link": ("1,000,000 tasks that each spawn the next, a link", None),
+    "pairs/many": ("1,000 pairs of tasks exchange notifications, a round", None),
+    "pairs/apart": ("two tasks that stay on two workers exchange notifications, a round", None),
+    "pairs/threads": ("... two plain threads, by semaphores", None),
+    "uneven/all": ("1,000 tasks with 10 us of work, spawned by one", None),
+    "uneven/spread": ("... until the first of them runs on another worker", None),
+    "cpu/tasks": ("64 tasks that compute", None),
+    "cpu/threads": ("... the same on plain threads", None),
+    "latency/median": ("a foreign thread wakes a task of a sleeping runtime, median", None),
+    "latency/p99": ("... 99 % are faster than", None),
+    "latency/thread-median": ("... a condition wakes a sleeping thread, median", None),
+    "latency/thread-p99": ("... 99 % are faster than", None),
+    "parked/threads": ("a runtime with nothing to do for 5 s: threads", None),
+    "parked/switches": ("... context switches", 0),
+    "parked/cpu": ("... processor time", 0),
 }
+for n in THREADS:
+    by = f"{n} foreign thread{'s' if n > 1 else ''}"
+    MEASURES[f"foreign_spawn/spawn-{n}"] = (f"1,000,000 tasks spawned by {by}, a spawn", None)
+    MEASURES[f"foreign_spawn/run-{n}"] = ("... until all have run, each", None)
+for n in THREADS:
+    by = f"{n} foreign thread{'s' if n > 1 else ''}"
+    MEASURES[f"foreign_wake/wake-{n}"] = (f"1,000,000 wakes by {by}, until the task has run", None)
+for n in THREADS:
+    by = f"{n} thread{'s' if n > 1 else ''}"
+    MEASURES[f"blocking/one-{n}"] = (f"blocking jobs of {by}, one at a time each", None)
+    MEASURES[f"blocking/many-{n}"] = ("... 32 at a time each", None)
+
+# How many times as fast two workers are to be.
+SPEEDUPS = {"cpu/tasks": 1.9}
+# The units of what a second worker can make better.
+COMPARED = {"ns", "us", "ms", "s", "jobs/s"}
 
 
 def programs(build, wanted):
+    """(name, program, number of workers), for all of them."""
     found = [source.stem for source in sorted((ROOT / "bench").glob("*.c"))]
     unknown = set(wanted) - set(found)
     if unknown:
         sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(found)}")
-    return [(name, build / "bench" / name) for name in found if not wanted or name in wanted]
+    return [(name, build / "bench" / name, workers) for name in found if not wanted or name in wanted
+            for workers in WORKERS.get(name, (0, 1, 2))]
 
 
-def run(name, program):
+def run(name, program, workers):
     """{measure: (value, unit)} of one run."""
-    done = subprocess.run([program], capture_output=True, text=True)
+    done = subprocess.run([program, str(workers)], capture_output=True, text=True)
     if done.returncode != 0 or done.stderr:
-        sys.exit(f"{name} failed with status {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(f"{name} {workers} failed with status {done.returncode}\n{done.stdout}{done.stderr}")
     results = {}
     for line in done.stdout.splitlines():
         measure, value, unit = line.split()
@@ -95,8 +147,28 @@ def run(name, program):
     return results
 
 
+def futex_calls(program, workers, threads):
+    """Of all threads of one run, or None where strace does not work."""
+    with tempfile.NamedTemporaryFile("r") as report:
+        done = subprocess.run(["strace", "-f", "-c", "-e", "trace=futex", "-o", report.name,
+                               program, str(workers), str(threads)], capture_output=True)
+        lines = [line.split() for line in report if line.rstrip().endswith(" futex")]
+    if done.returncode != 0:
+        return None
+    return int(lines[0][3]) if lines else 0
+
+
 def number(value):
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}" if value < 100 else f"{value:.1f}"
+
+
+def is_rate(unit):
+    """Of these more is better."""
+    return unit.endswith("/s")
+
+
+def best(values, unit):
+    return max(values) if is_rate(unit) else min(values)
 
 
 def spread(values):
@@ -108,22 +180,75 @@ def spread(values):
     return f"±{50 * (high - low) / middle:.0f} %"
 
 
-def table(samples, units):
-    order = [m for m in MEASURES if m in samples] + [m for m in samples if m not in MEASURES]
-    rows = [("measurement", "median", "", "spread", "best", "aim", "")]
-    for measure in order:
-        values, (text, aim) = samples[measure], MEASURES.get(measure, (measure, None))
-        median = statistics.median(values)
-        verdict = "" if aim is None else "met" if median <= aim else f"{median / aim:.2f} x"
-        rows.append((text, number(median), units[measure], spread(values), number(min(values)),
-                     "" if aim is None else str(aim), verdict))
+def show(rows, left):
+    """Columns; those in `left` begin where the others end."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for n, row in enumerate(rows):
-        cells = [cell.ljust(width) if i in (0, 2, 6) else cell.rjust(width)
+        cells = [cell.ljust(width) if i in left else cell.rjust(width)
                  for i, (cell, width) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
         if n == 0:
             print("-" * (sum(widths) + 2 * (len(widths) - 1)))
+
+
+def in_order(samples, workers):
+    """(measure, its text, its aim, its values), for what was measured on so many workers."""
+    here = {measure for measure, n in samples if n in workers}
+    for measure in [m for m in MEASURES if m in here] + sorted(here - set(MEASURES)):
+        text, aim = MEASURES.get(measure, (measure, None))
+        yield measure, text, aim, [samples.get((measure, n)) for n in workers]
+
+
+def table_of_one_thread(samples, units):
+    rows = [("on the current thread", "median", "", "spread", "best", "aim", "")]
+    for measure, text, aim, (values,) in in_order(samples, (0,)):
+        median = statistics.median(values)
+        verdict = "" if aim is None else "met" if median <= aim else f"{median / aim:.2f} x" if aim else "missed"
+        rows.append((text, number(median), units[measure], spread(values), number(best(values, units[measure])),
+                     "" if aim is None else str(aim), verdict))
+    if len(rows) > 1:
+        show(rows, (0, 2, 6))
+        print()
+
+
+def table_of_workers(samples, units):
+    """The speedup is that of the medians, on two workers against on one. Slower is what is so by more than
+    the twentieth part, and by the best round too."""
+    rows = [("on workers", "one", "spread", "two", "spread", "", "speedup", "")]
+    for measure, text, aim, (one, two) in in_order(samples, (1, 2)):
+        unit, speedup, verdict = units[measure], "", ""
+        if one and two and unit in COMPARED and statistics.median(two) > 0:
+            ratio = statistics.median(one) / statistics.median(two)
+            ratio = 1 / ratio if is_rate(unit) else ratio
+            speedup = f"{ratio:.2f} x"
+            if measure in SPEEDUPS:
+                verdict = "met" if ratio >= SPEEDUPS[measure] else f"aim {SPEEDUPS[measure]}"
+            elif ratio < 0.95 and best(two, unit) != best(one + two, unit):
+                verdict = "slower"
+        if aim == 0:
+            verdict = "met" if max(one + two) == 0 else "missed"
+        rows.append((text, number(statistics.median(one)) if one else "", spread(one) if one else "",
+                     number(statistics.median(two)) if two else "", spread(two) if two else "",
+                     unit, speedup, verdict))
+    if len(rows) > 1:
+        show(rows, (0, 5, 7))
+        print()
+
+
+def table_of_futex_calls(chosen):
+    counted = [(name, program, workers) for name, program, workers in chosen if name in FUTEX]
+    if not counted:
+        return
+    if not shutil.which("strace"):
+        print("calls to futex are not counted: there is no strace")
+        return
+    rows = [("calls to futex, by foreign threads",) + tuple(str(n) for n in THREADS)]
+    for name, program, workers in counted:
+        calls = [futex_calls(program, workers, n) for n in THREADS]
+        rows.append((f"{FUTEX[name]}, workers: {workers}",) +
+                    tuple("?" if n is None else str(n) for n in calls))
+    show(rows, (0,))
+    print()
 
 
 def main():
@@ -136,16 +261,21 @@ def main():
     chosen = programs(Path(arguments.build_dir).resolve(), arguments.names)
     samples, units = {}, {}
     for n in range(arguments.rounds):
-        for name, program in chosen:
+        for name, program, workers in chosen:
+            if n > 0 and name in ONCE:
+                continue
             if sys.stderr.isatty():
-                print(f"\r\033[Kround {n + 1} of {arguments.rounds}: {name}", end="", file=sys.stderr, flush=True)
-            for measure, (value, unit) in run(name, program).items():
-                samples.setdefault(measure, []).append(value)
+                print(f"\r\033[Kround {n + 1} of {arguments.rounds}: {name} {workers}", end="",
+                      file=sys.stderr, flush=True)
+            for measure, (value, unit) in run(name, program, workers).items():
+                samples.setdefault((measure, workers), []).append(value)
                 units[measure] = unit
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     print(f"{arguments.rounds} rounds, load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors\n")
-    table(samples, units)
+    table_of_one_thread(samples, units)
+    table_of_workers(samples, units)
+    table_of_futex_calls(chosen)
 
 
 if __name__ == "__main__":
