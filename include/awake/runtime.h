@@ -164,8 +164,8 @@ AW_API int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_count
  * does. */
 AW_API size_t aw_runtime_task_count(const aw_runtime *rt);
 
-/* Write every task with its await chain as text. Returns what snprintf would. As above; tasks of workers
- * are not in it yet. */
+/* Write every task with its await chain as text. Returns what snprintf would. As above; with workers from any
+ * thread: the tasks that wait, those that are running or about to are left out. */
 AW_API int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size);
 
 AW_C_END

@@ -85,8 +85,8 @@ AW_API uint64_t aw_now(const aw_runtime *rt);
 
 /* Stop the clock: from now on it stands still, except that it jumps to the next timer when every
  * task is idle, and that aw_clock_advance moves it. Threads outside the runtime are not seen as
- * work, unless they hold it (aw_runtime_hold). All three are called from the
- * thread that runs it, or while nobody does.
+ * work, unless they hold it (aw_runtime_hold); it does not jump while nobody is in block_on. All three are
+ * called from the thread that runs it, or while nobody does; with workers from any task or thread.
  * Pausing a paused clock and
  * resuming a running one are -EINVAL. */
 AW_API int aw_clock_pause(aw_runtime *rt);

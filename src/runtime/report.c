@@ -13,6 +13,8 @@
 #include "core/misuse.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
+#include "workers/main.h"
+#include "workers/pool.h"
 
 void aw__name_task(char *buf, size_t size, const aw__task *t) {
     if (t->flags & AW__MAIN) {
@@ -26,13 +28,18 @@ void aw__name_task(char *buf, size_t size, const aw__task *t) {
 }
 
 static const aw_future *future_of(const aw_runtime *rt, const aw__task *t) {
-    return t->flags & AW__MAIN ? rt->main : aw__task_frame((aw__task *)(uintptr_t)t);
+    if (t->flags & AW__MAIN) return rt->pool ? aw__main_of(t)->future : rt->main;
+    return aw__task_frame((aw__task *)(uintptr_t)t);
+}
+
+static bool is_cancelled(const aw_runtime *rt, const aw__task *t) {
+    return rt->pool ? aw__load_relaxed(&t->word) & AW__W_CANCEL : t->flags & AW__CANCEL;
 }
 
 static void add_task(aw__text *text, const aw_runtime *rt, const aw__task *t) {
     char name[256];
     aw__name_task(name, sizeof name, t);
-    aw__text_add(text, "%s%s\n", name, t->flags & AW__CANCEL ? ", being cancelled" : "");
+    aw__text_add(text, "%s%s\n", name, is_cancelled(rt, t) ? ", being cancelled" : "");
     aw__text_chain(text, future_of(rt, t), 1);
 }
 
@@ -91,7 +98,17 @@ bool aw__is_deadlock(aw_runtime *rt) {
     return aw__load_acquire(&rt->inbox) == NULL;
 }
 
+/* With workers: those that wait. The others are somewhere else in a moment. */
+static void add_waiting(aw__task *t, void *text) {
+    add_task(text, aw__task_rt(t), t);
+}
+
 static void add_all(aw__text *text, const aw_runtime *rt) {
+    if (rt->pool) {
+        aw__mains_each_asleep(rt->pool, add_waiting, text);
+        aw__pool_each_waiting(rt->pool, add_waiting, text);
+        return;
+    }
     if (rt->main && !(rt->main_task.flags & AW__DONE)) add_task(text, rt, &rt->main_task);
     const aw__task *t;
     for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
@@ -144,12 +161,24 @@ static unsigned final_age(const aw_runtime *rt) {
     return REPORT_AGE + 1 + (unsigned)((looks_left(rt) + n - 1) / n);
 }
 
-void aw__watch_begin(aw_runtime *rt) {
-    uint64_t now = aw__rt_now(rt);
-    rt->watch_at = now > AW_FOREVER - half(rt) ? AW_FOREVER : now + half(rt);
+bool aw__count_cancels(aw__task *t, int32_t change, bool ended) {
+    int32_t n = (int32_t)t->cancelling + change;
+    t->cancelling = n < 0 ? 0 : n > 0xffff ? 0xffff : (uint16_t)n;
+    bool counts = !ended && t->cancelling > 0;
+    if (counts == !!(t->flags & AW__COUNTED)) return false;
+    t->flags = (uint16_t)((t->flags ^ AW__COUNTED) & (AW__AGE - 1));
+    return counts;
 }
 
-static bool watch_task(aw_runtime *rt, aw__task *t) {
+void aw__watch_begin(aw_runtime *rt) {
+    aw__watch_again(rt, aw__rt_now(rt));
+}
+
+void aw__watch_again(aw_runtime *rt, uint64_t now) {
+    aw__store_relaxed(&rt->watch_at, now > AW_FOREVER - half(rt) ? AW_FOREVER : now + half(rt));
+}
+
+bool aw__watch_task(aw_runtime *rt, aw__task *t) {
     if (!(t->flags & AW__COUNTED)) return false;
     unsigned age = t->flags / AW__AGE, final = final_age(rt);
     if (age >= final) return false;
@@ -170,9 +199,10 @@ static bool watch_task(aw_runtime *rt, aw__task *t) {
 
 void aw__watch(aw_runtime *rt, uint64_t now) {
     rt->looks++;
-    bool again = rt->main && watch_task(rt, &rt->main_task);
+    bool again = rt->main && aw__watch_task(rt, &rt->main_task);
     aw__task *t;
     for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
-        again |= watch_task(rt, t);
-    rt->watch_at = again ? now + half(rt) : AW_FOREVER;
+        again |= aw__watch_task(rt, t);
+    rt->watch_at = AW_FOREVER;
+    if (again) aw__watch_again(rt, now);
 }

@@ -18,6 +18,7 @@
 #include "os/processors.h"
 #include "runtime/inbox.h"
 #include "workers/pool.h"
+#include "workers/quiet.h"
 
 /* ---- The default seam ------------------------------------------------------------------------- */
 
@@ -75,7 +76,7 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     }
     if (o.seam && o.seam->self_size != sizeof(aw_seam)) return -EINVAL;
     if (o.flavour > AW_MULTI_THREAD || o.workers > AW__WORKERS_MAX) return -EINVAL;
-    if (o.flavour == AW_MULTI_THREAD && (o.paused || o.seam)) return -ENOTSUP;
+    if (o.flavour == AW_MULTI_THREAD && o.seam) return -ENOTSUP;
     if ((uintptr_t)memory % 16) return -EINVAL;
     if (size < sizeof(aw_runtime)) return -ENOSPC;
 
@@ -205,8 +206,11 @@ void aw_runtime_hold(aw_runtime *rt) {
 }
 
 void aw__rt_unhold(aw_runtime *rt, uint32_t *count) {
-    if (rt->pool) { /* which has nobody to ask */
+    if (rt->pool) {
+        aw__pool_keep(rt->pool);
         aw__fetch_sub(count, 1u);
+        aw__pool_look(rt->pool);
+        aw__pool_unkeep(rt->pool);
         return;
     }
     /* Whoever sleeps because of it has to look again, and may end the runtime then: a reference keeps

@@ -36,7 +36,7 @@ struct aw_runtime {
     int64_t main_outside; /* of those, the main future's */
     uint32_t unparks_due; /* see inbox.h */
     /* Cancels that take long. */
-    uint64_t watch_at; /* when to look at them; AW_FOREVER: nothing to watch */
+    uint64_t watch_at; /* when to look at them; AW_FOREVER: nothing to watch; atomic with workers */
     uint64_t looks;    /* how many there were */
     uint64_t cancel_report, cleanup_deadline;
     /* The world. */
@@ -79,7 +79,8 @@ _Static_assert(sizeof(aw_runtime) <= AW_RUNTIME_SIZE, "AW_RUNTIME_SIZE in awake/
 /* What this thread is doing. */
 struct aw__thread {
     aw_runtime *running; /* is the owner of */
-    aw_runtime *beside;  /* is in block_on of, while another thread is the owner */
+    aw_runtime *beside;  /* is in block_on of, while others run it */
+    aw__task *main;      /* of that block_on, when the others are workers */
     aw_runtime *entered;
     aw__wheel *wheel;          /* whose owner it is */
     struct aw__worker *worker; /* which it is */
@@ -142,7 +143,11 @@ void aw__report_if_lost(aw_runtime *rt, aw__task *t);
 void aw__report_lost(const aw_runtime *rt, const aw__task *t);
 bool aw__is_deadlock(aw_runtime *rt);
 void aw__report_deadlock(const aw_runtime *rt);
+/* Keep the count of cancels in a task; true: it has begun to count. */
+bool aw__count_cancels(aw__task *t, int32_t change, bool ended);
 void aw__watch_begin(aw_runtime *rt);
+void aw__watch_again(aw_runtime *rt, uint64_t now);
+bool aw__watch_task(aw_runtime *rt, aw__task *t); /* true: look again */
 void aw__watch(aw_runtime *rt, uint64_t now);
 void aw__name_task(char *buf, size_t size, const aw__task *t);
 

@@ -13,20 +13,11 @@
 #include "fiber/fiber.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
+#include "workers/main.h"
 
 _Thread_local struct aw__thread aw__thread;
 
 /* ---- One task --------------------------------------------------------------------------------- */
-
-/* Keep the count of tasks in which something is being cancelled; see report.c. */
-static void count_cancels(aw_runtime *rt, aw__task *t, bool ended) {
-    int32_t n = (int32_t)t->cancelling + rt->meter.cancelling;
-    t->cancelling = n < 0 ? 0 : n > 0xffff ? 0xffff : (uint16_t)n;
-    bool counts = !ended && t->cancelling > 0;
-    if (counts == !!(t->flags & AW__COUNTED)) return;
-    t->flags = (uint16_t)((t->flags ^ AW__COUNTED) & (AW__AGE - 1));
-    if (counts && rt->watch_at == AW_FOREVER) aw__watch_begin(rt);
-}
 
 static void fail_task(aw_runtime *rt, aw__task *t, aw_poll r) {
     if (r == AW_READY) return;
@@ -42,7 +33,9 @@ static AW__COLD aw_poll poll_special(aw_runtime *rt, aw__task *t, aw_future *f, 
 
 static AW__COLD void count_special(aw_runtime *rt, aw__task *t, aw_poll r) {
     if (rt->meter.fail) fail_task(rt, t, r);
-    if (rt->meter.cancelling || t->flags & AW__COUNTED) count_cancels(rt, t, r != AW_PENDING);
+    if ((rt->meter.cancelling || t->flags & AW__COUNTED) &&
+        aw__count_cancels(t, rt->meter.cancelling, r != AW_PENDING) && rt->watch_at == AW_FOREVER)
+        aw__watch_begin(rt);
 }
 
 /* True: it has ended. */
@@ -282,7 +275,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     int fail = 0;
     aw_poll r = AW_PENDING;
     aw__thread.beside = rt;
-    while (!(owner = !rt->pool && aw__rt_acquire(rt))) {
+    while (!(owner = aw__rt_acquire(rt))) {
         meter.fail = 0;
         r = fail ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
         if (r != AW_PENDING) break;
@@ -336,7 +329,8 @@ int aw_block_on_future(aw_runtime *rt, aw_future *f) {
         aw__cancel_unstarted(f);
         return -ESHUTDOWN;
     }
-    if (rt->pool || !aw__rt_acquire(rt)) return block_beside(rt, f);
+    if (rt->pool) return aw__pool_block_on(rt, f);
+    if (!aw__rt_acquire(rt)) return block_beside(rt, f);
     int error = run_main(rt, f, &(aw__meter){0});
     aw__rt_disown(rt);
     return error;

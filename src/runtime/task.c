@@ -326,14 +326,14 @@ uint64_t aw_current_task_id(void) {
 
 aw__task *aw__current_task(void) {
     if (aw__thread.worker) return aw__thread.worker->current;
+    if (aw__thread.main) return aw__thread.main;
     return aw__thread.running ? aw__thread.running->current : NULL;
 }
 
 /* A poll that this thread does for somebody else's runtime is none of its own. */
 static aw__task *current_task(const aw_cx *cx) {
     aw__task *t = aw__current_task();
-    return t && cx->runtime == (t->flags & AW__MAIN ? aw__thread.running : aw__task_rt(t)) ? t
-                                                                                           : NULL;
+    return t && cx->runtime == aw__task_rt(t) ? t : NULL;
 }
 
 int aw_fail(aw_cx *cx, int code) {

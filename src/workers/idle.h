@@ -34,6 +34,7 @@ typedef struct aw__idle {
     uint32_t word; /* atomic: parked in the high half, searching in the low one */
     uint32_t lock; /* guards the list, and changes of `parked` */
     aw__sleeper *first;
+    uint64_t parks; /* how often one of them fell asleep */
     uint32_t workers;
 } aw__idle;
 
@@ -98,6 +99,7 @@ static inline bool aw__idle_park(aw__idle *idle, aw__sleeper *s, bool searching)
     s->next = idle->first;
     if (s->next) s->next->prev = s;
     idle->first = s;
+    idle->parks++;
     uint32_t word = aw__fetch_add_seq(&idle->word,
                                       AW__IDLE_PARKED - (searching ? AW__SEARCHING : 0));
     aw__unlock(&idle->lock);

@@ -11,6 +11,7 @@
 #include <awake/blocking.h>
 
 #include "os/park.h"
+#include "workers/main.h"
 #include "workers/pool.h"
 
 enum { PERIOD_NS = 4000000 };
@@ -18,6 +19,39 @@ enum { PERIOD_NS = 4000000 };
 static bool all_parked(const aw__pool *p) {
     return aw__idle_parked(aw__load_seq(&p->idle.word)) == p->count;
 }
+
+/* ---- Cancels that take long ------------------------------------------------------------------- */
+
+void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended) {
+    if (aw__count_cancels(t, change, ended) && aw__load_relaxed(&p->rt->watch_at) == AW_FOREVER) {
+        aw__watch_begin(p->rt);
+        aw__monitor_wake(p);
+    }
+}
+
+static void watch_one(aw__task *t, void *again) {
+    aw_runtime *rt = aw__task_rt(t);
+    if (aw__watch_task(rt, t)) *(bool *)again = true;
+}
+
+/* Nothing to watch, it says first, so that who begins to count meanwhile says so after it. */
+static void watch(aw__pool *p, uint64_t now) {
+    bool again = false;
+    aw__store_relaxed(&p->rt->watch_at, AW_FOREVER);
+    p->rt->looks++;
+    aw__pool_each_waiting(p, watch_one, &again);
+    aw__mains_each_asleep(p, watch_one, &again);
+    if (again) aw__watch_again(p->rt, now);
+}
+
+/* When to wake up for it, by the system's clock. */
+static uint64_t watch_deadline(const aw_runtime *rt) {
+    uint64_t at = aw__load_relaxed(&rt->watch_at);
+    if (at == AW_FOREVER || aw__load_acquire(&rt->paused)) return AW_FOREVER;
+    return at - aw__load_relaxed(&rt->clock_lead);
+}
+
+/* ---- Workers that are stuck ------------------------------------------------------------------- */
 
 static void take_over(aw__worker *w) {
     aw__pool *p = w->pool;
@@ -41,10 +75,15 @@ void *aw__monitor_main(void *arg) {
     aw__pool *p = arg;
     while (!aw__load_acquire(&p->stop)) {
         aw__store_seq(&p->monitor_asleep, 1u);
-        uint64_t until = all_parked(p) ? AW_FOREVER : aw__os_now() + PERIOD_NS;
-        if (until != AW_FOREVER) aw__store_seq(&p->monitor_asleep, 0u);
-        aw__os_park(&p->monitor_word, until);
+        bool rest = all_parked(p);
+        uint64_t until = rest ? AW_FOREVER : aw__os_now() + PERIOD_NS, look = watch_deadline(p->rt);
+        if (!rest) aw__store_seq(&p->monitor_asleep, 0u);
+        aw__os_park(&p->monitor_word, look < until ? look : until);
         aw__store_seq(&p->monitor_asleep, 0u);
+        if (aw__load_relaxed(&p->rt->watch_at) != AW_FOREVER) {
+            uint64_t now = aw__rt_now(p->rt);
+            if (aw__load_relaxed(&p->rt->watch_at) <= now) watch(p, now);
+        }
         for (uint32_t i = 0; i < p->count; i++)
             if (is_stuck(&p->workers[i])) {
                 aw__count(&p->workers[i].counters.takeovers);

@@ -11,6 +11,7 @@
 #include "core/misuse.h"
 #include "os/park.h"
 #include "os/thread.h"
+#include "workers/quiet.h"
 
 static size_t bytes(uint32_t workers) {
     return sizeof(aw__pool) + workers * sizeof(aw__worker) + 64;
@@ -76,14 +77,22 @@ void aw__pool_end(aw_runtime *rt) {
     if (aw__load_acquire(&rt->besides)) aw__misuse("aw_runtime_free while a thread is in block_on");
     aw__store_seq(&rt->closing, 1u); /* and then look at `live`: see count_down */
     aw__pool_abort_all(p);
-    while (aw__load_seq(&p->live))
+    aw__store_seq(&p->ending, 1u);
+    while (aw__load_seq(&p->live) && !aw__load_acquire(&p->stuck)) {
+        aw__pool_look(p);
         aw__os_park(&p->ended_word, AW_FOREVER);
+    }
+    if (aw__load_seq(&p->live)) {
+        aw__report_deadlock(rt);
+        aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind",
+                   aw_runtime_task_count(rt));
+    }
     aw__rt_end_blocking(rt);
     stop(p, p->count);
     aw__monitor_wake(p);
     pthread_join(p->monitor, NULL);
     aw__inject_close(&p->inject);
-    if (aw__fetch_sub(&p->allocated, (uint64_t)1) == 1) aw__rt_free_memory(rt);
+    aw__pool_unkeep(p);
 }
 
 uint32_t aw_runtime_workers(const aw_runtime *rt) {

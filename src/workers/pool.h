@@ -42,6 +42,7 @@ typedef struct aw__worker {
     aw__task *inbox; /* atomic: pinned tasks that others have woken, newest first */
     aw__wheel wheel; /* has its own lock */
     aw_worker_counters counters;
+    int64_t outside;     /* atomic: waits of tasks, begun less ended here, that others may end */
     bool in_place;       /* atomic: the running task has said that it blocks */
     uint64_t polls_seen; /* monitor: at its last look */
 } aw__worker;
@@ -65,6 +66,10 @@ struct aw__pool {
     uint32_t stop; /* atomic: the workers are to leave */
     uint32_t next; /* atomic: which worker gets the next pinned task */
     uint32_t ended_word;     /* who ends the runtime sleeps on it until no task is left */
+    uint32_t ending;         /* atomic: and it does */
+    uint32_t stuck;          /* atomic: those that are left will never end */
+    uint32_t look_lock;      /* see main.h; before the runtime's lock */
+    struct aw__main *mains;  /* threads in block_on, under the runtime's lock */
     uint32_t monitor_asleep; /* atomic: see monitor.c */
     uint32_t monitor_word;
     pthread_t monitor;
@@ -75,6 +80,14 @@ struct aw__pool {
 /* Others glance at a counter, but only its worker changes it. */
 static inline void aw__count(uint64_t *counter) {
     aw__store_relaxed(counter, *counter + 1);
+}
+
+/* While it is kept its memory stays, and the runtime's. By who has a reference to something in it. */
+static inline void aw__pool_keep(aw__pool *p) {
+    aw__fetch_add_relaxed(&p->allocated, (uint64_t)1);
+}
+static inline void aw__pool_unkeep(aw__pool *p) {
+    if (aw__fetch_sub(&p->allocated, (uint64_t)1) == 1) aw__rt_free_memory(p->rt);
 }
 
 /* pool.c */
@@ -91,10 +104,16 @@ void aw__pool_release(aw__task *t);
 void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer);
 /* Abort all of them. */
 void aw__pool_abort_all(aw__pool *p);
+/* Call f for each that is neither running nor about to. */
+void aw__pool_each_waiting(aw__pool *p, void (*f)(aw__task *t, void *data), void *data);
 
 /* queue.c: any thread; the task has been NOTIFIED by who calls. */
 void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding);
 void aw__pool_notify(aw__pool *p);
+/* A glance at the queues that all can take from. */
+bool aw__pool_anything(const aw__pool *p);
+/* So that they look at the clock again. */
+void aw__pool_unpark_all(aw__pool *p);
 /* Into the ring of this thread's worker. When that is full, half of it goes to all. */
 void aw__worker_push(aw__worker *w, aw__task *t);
 void aw__worker_unpark(aw__worker *w);
@@ -111,5 +130,7 @@ void *aw__worker_main(void *worker);
 /* monitor.c */
 void *aw__monitor_main(void *pool);
 void aw__monitor_wake(aw__pool *p);
+/* What was begun, less what has ended, of cancels in this task. */
+void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended);
 
 #endif

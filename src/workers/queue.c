@@ -56,3 +56,15 @@ void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
     }
     aw__pool_notify(p);
 }
+
+bool aw__pool_anything(const aw__pool *p) {
+    if (!aw__inject_is_empty(&p->inject)) return true;
+    for (uint32_t i = 0; i < p->count; i++)
+        if (!aw__ring_is_empty(&p->workers[i].ring)) return true;
+    return false;
+}
+
+void aw__pool_unpark_all(aw__pool *p) {
+    for (uint32_t i = 0; i < p->count; i++)
+        aw__worker_unpark(&p->workers[i]);
+}

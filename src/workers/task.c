@@ -10,6 +10,7 @@
 #include "core/wake.h"
 #include "os/park.h"
 #include "workers/pool.h"
+#include "workers/quiet.h"
 
 static aw__pool *pool_of(const aw__task *t) {
     return aw__task_rt(t)->pool;
@@ -59,6 +60,20 @@ void aw__pool_abort_all(aw__pool *p) {
     }
 }
 
+void aw__pool_each_waiting(aw__pool *p, void (*f)(aw__task *t, void *data), void *data) {
+    for (int i = 0; i < AW__SHARDS; i++) {
+        struct aw__shard *s = &p->shards[i];
+        aw__lock(&s->lock);
+        for (aw__room *r = s->rooms; r; r = r->next) {
+            aw__task *t = (aw__task *)(void *)(r + 1);
+            if (!aw__word_watch(&t->word)) continue;
+            f(t, data);
+            if (aw__word_pend(&t->word)) aw__pool_schedule(p, t, false);
+        }
+        aw__unlock(&s->lock);
+    }
+}
+
 /* One less; who ends the runtime waits for the last. Either we see that it is closing, or it sees that
  * nobody is left. */
 static void count_down(aw__pool *p) {
@@ -73,7 +88,7 @@ void aw__pool_release(aw__task *t) {
     aw_runtime *rt = aw__task_rt(t);
     if (AW__UNLIKELY(t->place & 1)) aw__locals_free(t);
     aw__room_give(t);
-    if (aw__fetch_sub(&rt->pool->allocated, (uint64_t)1) == 1) aw__rt_free_memory(rt);
+    aw__pool_unkeep(rt->pool);
 }
 
 static void wake(aw__task *t) {
@@ -93,8 +108,17 @@ static void waker_wake(void *data) {
     wake(data);
     aw__pool_release(data);
 }
+/* By a thread outside: it may have been what kept this from being a deadlock. */
 static void waker_drop(void *data) {
+    aw__pool *p = pool_of(data);
+    if (aw__thread.worker) {
+        aw__pool_release(data);
+        return;
+    }
+    aw__pool_keep(p);
     aw__pool_release(data);
+    aw__pool_look(p);
+    aw__pool_unkeep(p);
 }
 
 const aw_waker_type aw__pool_waker_type = {
@@ -131,7 +155,7 @@ aw_future *aw__pool_spawn(aw_runtime *rt, aw_future *f, size_t size, const aw_pl
     if (f->type->flags & AW__PINNED)
         t->pin = (uint16_t)(1 + aw__fetch_add_relaxed(&p->next, 1u) % p->count);
     memcpy(aw__task_frame(t), f, size);
-    aw__fetch_add_relaxed(&p->allocated, (uint64_t)1);
+    aw__pool_keep(p);
     aw__fetch_add_relaxed(&p->live, (uint64_t)1);
     if (!list_add(p, t)) {
         aw__cancel_unstarted(aw__task_frame(t));

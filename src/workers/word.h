@@ -22,7 +22,9 @@
  *   4. A join that waits writes the task's `joiner`, then sets JOINER. From then until it takes JOINER away
  *      the worker may use it: a worker whose DONE finds JOINER takes the waker, and then clears `joiner`
  *      (release). So a join that finds DONE when it takes JOINER away waits for that: it is a few steps.
- *   5. Who takes the last reference away frees the task. */
+ *   5. Who takes the last reference away frees the task.
+ *   6. Who wants to look at the frame of a task that waits sets RUNNING as a worker would, and takes it away
+ *      by rule 2. */
 #ifndef AW_WORKERS_WORD_H
 #define AW_WORKERS_WORD_H
 
@@ -66,6 +68,15 @@ static inline bool aw__word_run(uint64_t *word) {
 /* The poll is pending. True: put it into a queue. */
 static inline bool aw__word_pend(uint64_t *word) {
     return aw__fetch_sub(word, (uint64_t)AW__W_RUNNING) & AW__W_NOTIFIED;
+}
+
+/* Rule 6. False: it does not wait. True: look, and then the same as after a poll that is pending. */
+static inline bool aw__word_watch(uint64_t *word) {
+    uint64_t old = aw__load_relaxed(word);
+    do
+        if (old & (AW__W_RUNNING | AW__W_NOTIFIED | AW__W_DONE)) return false;
+    while (!aw__cas(word, &old, old | AW__W_RUNNING));
+    return true;
 }
 
 /* Rule 3: it has ended. Returns what was there. */

@@ -6,6 +6,7 @@
 #include "fiber/fiber.h"
 #include "os/park.h"
 #include "workers/pool.h"
+#include "workers/quiet.h"
 
 enum {
     TURNS = 61, /* so often timers and the queue of all come first, whatever there is to do here */
@@ -35,6 +36,9 @@ static void run_task(aw__worker *w, aw__task *t) {
     aw_poll r = AW__UNLIKELY(cancel) ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
     aw__store_relaxed(&w->current, (aw__task *)NULL);
     t->armed += w->meter.armed;
+    if (w->meter.outside) aw__store_relaxed(&w->outside, w->outside + w->meter.outside);
+    if (AW__UNLIKELY(w->meter.cancelling || t->flags & AW__COUNTED))
+        aw__pool_count_cancels(w->pool, t, w->meter.cancelling, r != AW_PENDING);
     if (AW__UNLIKELY(w->meter.pinned) && !t->pin)
         aw__store_relaxed(&t->pin, (uint16_t)(w->index + 1));
     if (AW__UNLIKELY(w->meter.fail) && r != AW_READY) {
@@ -156,23 +160,18 @@ static aw__task *take(aw__worker *w) {
 
 /* ---- Sleeping --------------------------------------------------------------------------------- */
 
-static bool anything(const aw__pool *p) {
-    if (!aw__inject_is_empty(&p->inject)) return true;
-    for (uint32_t i = 0; i < p->count; i++)
-        if (!aw__ring_is_empty(&p->workers[i].ring)) return true;
-    return false;
-}
-
 static void park(aw__worker *w) {
     aw__pool *p = w->pool;
     bool last = aw__idle_park(&p->idle, &w->sleeper, w->searching);
     uint64_t next = aw__wheel_next(&w->wheel, false);
+    if (aw__load_acquire(&p->rt->paused)) next = AW_FOREVER; /* it stands still */
     if (next != AW_FOREVER) next -= aw__load_relaxed(&p->rt->clock_lead);
     if (aw__stacks_here) {
         uint64_t look = aw__stacks_idle(aw__os_now());
         if (look < next) next = look;
     }
-    bool work = last && anything(p);
+    bool work = last && aw__pool_anything(p);
+    if (!work) aw__pool_look(p);
     if (!work && !aw__load_seq(&w->inbox) && !aw__load_acquire(&p->stop)) {
         aw__count(&w->counters.parks);
         aw__os_park(&w->park_word, next);

@@ -68,7 +68,7 @@ TEST(what_makes_no_sense_is_refused) {
     o.workers = 100000;
     CHECK_EQ(aw_runtime_new(&rt, &o), -EINVAL);
     o.workers = 1;
-    o.paused = true;
+    o.seam = &(aw_seam){.self_size = sizeof(aw_seam)};
     CHECK_EQ(aw_runtime_new(&rt, &o), -ENOTSUP);
     CHECK(rt == NULL);
 }

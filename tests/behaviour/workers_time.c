@@ -275,16 +275,3 @@ ON_WORKERS(a_hundred_timers_are_dropped_when_one_of_them_fires) {
     }
     workers_end(rt, NULL);
 }
-
-/* ---- What there is not yet -------------------------------------------------------------------- */
-
-TEST(a_paused_clock_is_refused) {
-    aw_runtime *rt = NULL;
-    aw_runtime_options o = workers_options(2, NULL, NULL);
-    o.paused = true;
-    CHECK_EQ(aw_runtime_new(&rt, &o), -ENOTSUP);
-    rt = workers_new(2, NULL, NULL);
-    CHECK_EQ(aw_clock_pause(rt), -ENOTSUP);
-    CHECK_EQ(aw_clock_advance(rt, 1), -EINVAL);
-    workers_end(rt, NULL);
-}

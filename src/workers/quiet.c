@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "workers/quiet.h"
+
+#include "os/park.h"
+#include "workers/main.h"
+
+/* ---- Whether all sleep ------------------------------------------------------------------------ */
+
+static bool workers_parked(aw__pool *p, uint64_t *stamp) {
+    aw__lock(&p->idle.lock);
+    bool all = aw__idle_parked(aw__load_relaxed(&p->idle.word)) == p->count;
+    *stamp = p->idle.parks;
+    aw__unlock(&p->idle.lock);
+    return all;
+}
+
+static bool queues_empty(const aw__pool *p) {
+    for (uint32_t i = 0; i < p->count; i++)
+        if (aw__load_seq(&p->workers[i].inbox)) return false;
+    return !aw__pool_anything(p);
+}
+
+/* The stamp is never the same again once a worker was awake. */
+static bool workers_quiet(aw__pool *p, uint64_t *stamp) {
+    return workers_parked(p, stamp) && queues_empty(p);
+}
+
+static void unwatch_mains(aw__main *m, const aw__main *end) {
+    for (; m != end; m = m->next)
+        aw__main_unwatch(m);
+}
+
+/* Nobody in block_on goes on until it is unwatched; false: one is awake. */
+static bool watch_mains(aw__pool *p) {
+    aw__main *m;
+    aw__lock(&p->rt->lock);
+    for (m = p->mains; m && aw__main_watch(m);)
+        m = m->next;
+    if (m) unwatch_mains(p->mains, m);
+    aw__unlock(&p->rt->lock);
+    return !m;
+}
+
+/* And nobody has come, or been woken. */
+static bool mains_quiet(aw__pool *p) {
+    aw__lock(&p->rt->lock);
+    const aw__main *m = p->mains;
+    while (m && aw__load_acquire(&m->state) == AW__MAIN_WATCHED)
+        m = m->next;
+    aw__unlock(&p->rt->lock);
+    return !m;
+}
+
+static bool still_quiet(aw__pool *p, uint64_t stamp) {
+    uint64_t again;
+    return workers_quiet(p, &again) && again == stamp && mains_quiet(p);
+}
+
+/* ---- The clock -------------------------------------------------------------------------------- */
+
+/* The worker that has the next timer, and when; NULL: there is none. */
+static aw__worker *next_timer(aw__pool *p, bool exact, uint64_t *when) {
+    aw__worker *first = NULL;
+    *when = AW_FOREVER;
+    for (uint32_t i = 0; i < p->count; i++) {
+        uint64_t next = aw__wheel_next(&p->workers[i].wheel, exact);
+        if (next >= *when) continue;
+        *when = next;
+        first = &p->workers[i];
+    }
+    return first;
+}
+
+static void jump(aw__pool *p, aw__worker *w, uint64_t when) {
+    uint64_t now = aw__load_relaxed(&p->rt->paused_now);
+    while (when > now && !aw__cas(&p->rt->paused_now, &now, when))
+        ;
+    aw__worker_unpark(w);
+    if (aw__load_relaxed(&p->rt->watch_at) <= when) aw__monitor_wake(p);
+}
+
+/* ---- Deadlock --------------------------------------------------------------------------------- */
+
+/* Waits that something outside may end. */
+static int64_t outside(const aw__pool *p) {
+    int64_t n = 0;
+    for (uint32_t i = 0; i < p->count; i++)
+        n += aw__load_relaxed(&p->workers[i].outside);
+    for (const aw__main *m = p->mains; m; m = m->next)
+        n += aw__load_relaxed(&m->outside);
+    return n;
+}
+
+static bool task_may_be_woken(const aw__task *t) {
+    uint64_t word = aw__load_acquire(&t->word);
+    uint64_t own = 1 + !!(word & AW__W_HANDLE);
+    return word & (AW__W_NOTIFIED | AW__W_RUNNING) || word / AW__W_REF > own;
+}
+
+static bool any_may_be_woken(aw__pool *p) {
+    bool found = false;
+    for (int i = 0; i < AW__SHARDS && !found; i++) {
+        aw__lock(&p->shards[i].lock);
+        for (const aw__room *r = p->shards[i].rooms; r && !found; r = r->next)
+            found = task_may_be_woken((const aw__task *)(const void *)(r + 1));
+        aw__unlock(&p->shards[i].lock);
+    }
+    aw__lock(&p->rt->lock);
+    for (const aw__main *m = p->mains; m; m = m->next)
+        found |= aw__load_acquire(&m->refs) > 1;
+    aw__unlock(&p->rt->lock);
+    return found;
+}
+
+/* Everyone who waits is told; one of them reports. */
+static void tell(aw__pool *p) {
+    bool first = true;
+    aw__lock(&p->rt->lock);
+    for (aw__main *m = p->mains; m; m = m->next) {
+        if (aw__load_relaxed(&m->state) != AW__MAIN_WATCHED) continue;
+        m->reports = first;
+        first = false;
+        aw__fetch_add(&m->stuck, 1u);
+        aw__main_wake(m); /* it goes on when it is unwatched */
+    }
+    aw__unlock(&p->rt->lock);
+    if (!aw__load_acquire(&p->ending)) return;
+    aw__store_release(&p->stuck, 1u);
+    aw__os_unpark(&p->ended_word);
+}
+
+/* ---- Looking ---------------------------------------------------------------------------------- */
+
+/* Whether anybody does: when nobody is in block_on there is time to spawn and to set things up. */
+static bool somebody_waits(aw__pool *p, int64_t *waits) {
+    aw__lock(&p->rt->lock);
+    bool any = p->mains || (aw__load_acquire(&p->ending) && aw__load_seq(&p->live));
+    *waits = outside(p);
+    aw__unlock(&p->rt->lock);
+    return any;
+}
+
+static void look(aw__pool *p, bool paused) {
+    uint64_t stamp, when;
+    int64_t waits;
+    if (!workers_quiet(p, &stamp)) return;
+    aw__worker *w = next_timer(p, paused, &when);
+    if (w) {
+        if (paused && still_quiet(p, stamp)) jump(p, w, when);
+        return;
+    }
+    if (!somebody_waits(p, &waits) || waits > 0 || any_may_be_woken(p)) return;
+    if (still_quiet(p, stamp)) tell(p);
+}
+
+void aw__pool_look(aw__pool *p) {
+    int64_t waits;
+    if (aw__idle_parked(aw__load_seq(&p->idle.word)) != p->count) return;
+    if (aw__load_acquire(&p->rt->holds) || aw__load_acquire(&p->stop)) return;
+    bool paused = aw__load_acquire(&p->rt->paused);
+    if (!somebody_waits(p, &waits) || (!paused && waits > 0)) return;
+    aw__lock(&p->look_lock);
+    if (watch_mains(p)) {
+        look(p, paused);
+        aw__lock(&p->rt->lock);
+        unwatch_mains(p->mains, NULL);
+        aw__unlock(&p->rt->lock);
+    }
+    aw__unlock(&p->look_lock);
+}
