@@ -13,7 +13,6 @@
 #include "core/misuse.h"
 #include "runtime/inbox.h"
 #include "runtime/runtime.h"
-#include "workers/main.h"
 #include "workers/pool.h"
 
 void aw__name_task(char *buf, size_t size, const aw__task *t) {

@@ -32,13 +32,27 @@ void aw__mains_each_asleep(aw__pool *p, void (*f)(aw__task *t, void *data), void
     aw__unlock(&p->look_lock);
 }
 
+/* One is part of the pool: mostly there is no other. */
+static aw__main *new_main(aw__pool *p) {
+    uint32_t free = 0;
+    if (aw__cas(&p->main_used, &free, 1u)) return &p->main;
+    return aw__alloc(p->rt->allocator, sizeof(aw__main));
+}
+
+static void free_main(aw__pool *p, aw__main *m) {
+    if (m == &p->main)
+        aw__store_release(&p->main_used, 0u);
+    else
+        aw__release(p->rt->allocator, m, sizeof *m);
+}
+
 /* The last reference of others may have been what kept this from being a deadlock. */
 static void release(aw__main *m) {
     aw__pool *p = aw__task_rt(&m->task)->pool;
     aw__pool_keep(p);
     if (aw__fetch_sub(&m->refs, 1u) == 1) {
         if (m->task.place & 1) aw__locals_free(&m->task);
-        aw__release(p->rt->allocator, m, sizeof *m);
+        free_main(p, m);
         aw__pool_unkeep(p);
     } else {
         aw__pool_look(p);
@@ -156,7 +170,7 @@ static int run(aw__pool *p, aw__main *m) {
 }
 
 int aw__pool_block_on(aw_runtime *rt, aw_future *f) {
-    aw__main *m = aw__alloc(rt->allocator, sizeof *m);
+    aw__main *m = new_main(rt->pool);
     if (!m) {
         aw__cancel_unstarted(f);
         return -ENOMEM;

@@ -11,7 +11,6 @@
 #include <awake/blocking.h>
 
 #include "os/park.h"
-#include "workers/main.h"
 #include "workers/pool.h"
 
 enum { PERIOD_NS = 4000000 };

@@ -82,7 +82,7 @@ void aw__pool_end(aw_runtime *rt) {
         aw__pool_look(p);
         aw__os_park(&p->ended_word, AW_FOREVER);
     }
-    if (aw__load_seq(&p->live)) {
+    if (aw__load_relaxed(&p->live)) {
         aw__report_deadlock(rt);
         aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind",
                    aw_runtime_task_count(rt));

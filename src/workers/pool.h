@@ -16,6 +16,7 @@
 #include "runtime/runtime.h"
 #include "workers/idle.h"
 #include "workers/inject.h"
+#include "workers/main.h"
 #include "workers/ring.h"
 #include "workers/word.h"
 
@@ -69,7 +70,9 @@ struct aw__pool {
     uint32_t ending;         /* atomic: and it does */
     uint32_t stuck;          /* atomic: those that are left will never end */
     uint32_t look_lock;      /* see main.h; before the runtime's lock */
-    struct aw__main *mains;  /* threads in block_on, under the runtime's lock */
+    aw__main *mains;         /* threads in block_on, under the runtime's lock */
+    uint32_t main_used;      /* atomic: */
+    aw__main main;           /* of the first of them */
     uint32_t monitor_asleep; /* atomic: see monitor.c */
     uint32_t monitor_word;
     pthread_t monitor;

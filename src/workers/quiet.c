@@ -2,7 +2,6 @@
 #include "workers/quiet.h"
 
 #include "os/park.h"
-#include "workers/main.h"
 
 /* ---- Whether all sleep ------------------------------------------------------------------------ */
 
