@@ -121,6 +121,7 @@ static aw__meter meter_of_children(aw_cx *cx) {
     aw__meter m = {.budget = UINT32_MAX, .random = aw_cx_random(cx)};
     if (cx->meter) {
         m.budget = cx->meter->budget;
+        m.stack_size = cx->meter->stack_size;
         m.fail = cx->meter->fail; /* of one that was polled before, in this same poll of the task */
     }
     return m;
@@ -181,6 +182,7 @@ static void count_children(aw__wakeset_poll *p) {
     if (!parent) return;
     parent->budget = p->meter.budget;
     parent->cancelling += p->meter.cancelling;
+    parent->pinned |= p->meter.pinned;
     if (!parent->fail) parent->fail = p->meter.fail;
 }
 

@@ -138,6 +138,40 @@ ON_WORKERS(a_task_that_awaits_a_fiber_stays_with_it) {
     workers_end(rt, NULL);
 }
 
+/* Above thirty children each has a waker of its own, and what they count is counted apart. */
+enum { CROWD = 40 };
+struct crowd {
+    gate gates[CROWD];
+    struct where fibers[CROWD];
+};
+AW_ASYNC(int, carries_many, struct crowd *crowd; aw_all all; int i;) {
+    AW_BEGIN;
+    for (self->i = 0; self->i < CROWD; self->i++)
+        self->crowd->fibers[self->i] = AW_CALL(where, .gate = &self->crowd->gates[self->i]);
+    AW_AWAIT(self->all, aw_join_all(self->crowd->fibers, CROWD));
+    AW_RETURN(0);
+    AW_END;
+}
+
+ON_WORKERS(a_task_that_awaits_many_fibers_stays_with_them) {
+    aw_runtime *rt = workers_new(workers, NULL, NULL);
+    for (int i = 0; i < test_scale(50); i++) {
+        struct crowd crowd;
+        for (int k = 0; k < CROWD; k++)
+            crowd.gates[k] = (gate)GATE;
+        struct carries_many *h = aw_spawn_on(rt, AW_CALL(carries_many, .crowd = &crowd));
+        for (int k = 0; k < CROWD; k++) {
+            gate_wait(&crowd.gates[k], 1);
+            gate_open(&crowd.gates[k]);
+        }
+        CHECK_EQ(JOIN_STATUS(rt, h), 0);
+        for (int k = 1; k < CROWD; k++)
+            CHECK_EQ(crowd.fibers[k].out, crowd.fibers[0].out);
+        aw_task_drop(h);
+    }
+    workers_end(rt, NULL);
+}
+
 /* ---- Side by side ----------------------------------------------------------------------------- */
 
 static uint32_t stopped;

@@ -157,6 +157,22 @@ TEST(a_runtime_has_a_default_and_a_call_overrides_it) {
     CHECK_EQ(size_for(1024 * 1024, 65536), 65536);
 }
 
+TEST(the_default_holds_for_many_in_one_await) {
+    enum { MANY = 40 };
+    struct place p[MANY];
+    struct looks many[MANY];
+    aw_runtime_options options = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    options.stack_size = 65536;
+    CHECK_EQ(aw_runtime_new(&rt, &options), 0);
+    for (int i = 0; i < MANY; i++)
+        many[i] = AW_CALL(looks, .place = &p[i]);
+    CHECK_EQ(aw_block_on(rt, aw_join_all(many, MANY)), 0);
+    aw_runtime_free(rt);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(p[i].high - p[i].low, 65536);
+}
+
 static int plain_size(void *unused) {
     (void)unused;
     struct place p = here();
