@@ -11,7 +11,7 @@ AW_C_BEGIN
 typedef enum aw_log_level {
     AW_LOG_MISUSE,  /* a bug in the program: it is aborted after the message */
     AW_LOG_PROBLEM, /* a task that can never run again, a deadlock, a cancel that takes too long */
-    AW_LOG_INFO     /* for programs: the library does not use it */
+    AW_LOG_INFO /* nothing is wrong, but you may want to know: a worker that cannot be bound to a processor */
 } aw_log_level;
 
 /* `message` may have several lines and ends without a newline. Called from any thread, also under

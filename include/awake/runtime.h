@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/runtime.h: the runtime that owns tasks and timers and runs them on the thread that calls
- * block_on.
+ * awake/runtime.h: the runtime that owns tasks and timers and runs them, on the thread that calls
+ * block_on or on threads of its own.
  *
  *     int main(void) { return aw_run(AW_CALL(hello, .n = 3)); }
  *
@@ -12,6 +12,7 @@
 #include <awake/alloc.h>
 #include <awake/async.h>
 #include <awake/future.h>
+#include <awake/hooks.h>
 #include <awake/log.h>
 #include <awake/seam.h>
 
@@ -19,9 +20,22 @@ AW_C_BEGIN
 
 /* Who runs the tasks. */
 typedef enum aw_flavour {
-    AW_CURRENT_THREAD, /* the thread that is in block_on */
-    AW_MULTI_THREAD    /* threads of the runtime's own, which take work from each other */
+    AW_FLAVOUR_DEFAULT, /* AW_CURRENT_THREAD, unless the environment says otherwise */
+    AW_CURRENT_THREAD,  /* the thread that is in block_on */
+    AW_MULTI_THREAD,    /* workers: threads of the runtime's own, which take work from each other */
+    AW_THREAD_PER_CORE  /* workers that do not, each bound to a processor: see below */
 } aw_flavour;
+
+/* AW_THREAD_PER_CORE: a task stays with the worker on which it is spawned; one that is spawned elsewhere goes
+ * to the next in turn, or to the one that aw_spawn_at names. So what only the tasks of one worker use
+ * needs no lock; but the tasks of a worker that is stuck, or has too many, wait: nobody helps (its timers are
+ * fired all the same). Workers are bound to the processors that the thread may use which makes the runtime;
+ * where that is not possible the log says so, and they run unbound. Threads that tasks start begin on the
+ * processor of their worker; those of blocking calls are free.
+ *
+ * The environment is asked where the options say nothing: AWAKE_FLAVOUR (current, multi, per-core; not for a
+ * runtime with `paused` or a `seam`), AWAKE_WORKERS, AWAKE_BLOCKING_THREADS. It is not
+ * asked in a program that runs with more rights than who started it. */
 
 /* Zero means the default, everywhere. Begin with AW_RUNTIME_OPTIONS. */
 typedef struct aw_runtime_options {
@@ -37,18 +51,20 @@ typedef struct aw_runtime_options {
     uint64_t cancel_report;    /* a cancel that takes longer is reported; 1 s */
     uint64_t cleanup_deadline; /* and again after this long; 5 s */
     uint32_t stack_size;       /* of fibers that do not ask for one; 256 KiB */
-    aw_flavour flavour;        /* AW_CURRENT_THREAD */
-    uint32_t workers; /* threads of AW_MULTI_THREAD; AWAKE_WORKERS, or as many as processors */
+    aw_flavour flavour;        /* AW_FLAVOUR_DEFAULT */
+    uint32_t workers;          /* how many; as many as there are processors for the process */
     uint32_t blocking_threads; /* at most, for blocking calls; 512 */
     uint64_t blocking_idle;    /* how long one of them stays without work; 10 s */
-    bool ignore_environment;   /* do not look for AWAKE_WORKERS */
+    bool ignore_environment;   /* do not ask it */
     bool keep_tasks;           /* block_on leaves the other tasks for the next one: see there */
+    const char *thread_name;   /* "awake": its threads are awake-0, awake-monitor, awake-call-0 */
+    const aw_hooks *hooks;     /* copied */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
     {                                                                                              \
         sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0,                \
-            AW_CURRENT_THREAD, 0, 0, 0, 0, 0                                                       \
+            AW_FLAVOUR_DEFAULT, 0, 0, 0, 0, 0, NULL, NULL                                          \
     }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.
@@ -147,7 +163,7 @@ AW_API void aw_leave(aw_runtime *previous);
 AW_API void aw_runtime_hold(aw_runtime *rt);
 AW_API void aw_runtime_release(aw_runtime *rt);
 
-/* What the workers of AW_MULTI_THREAD have done so far, each on its own. */
+/* What the workers have done so far, each on its own. */
 typedef struct aw_worker_counters {
     uint64_t polls;     /* of tasks */
     uint64_t steals;    /* how often it took from another */

@@ -12,7 +12,7 @@
  * from any thread, by one at a time; they may outlive the runtime.
  *
  * A spawn that fails (no memory: -ENOMEM, shutting down: -ECANCELED, no runtime: -ENXIO, storage in
- * use: -EBUSY) cancels the unstarted future before it returns, and gives a handle that joins with that
+ * use: -EBUSY, no such worker: -EINVAL) cancels the unstarted future before it returns, and gives a handle that joins with that
  * error. Such a handle is dropped like any other; it must not be looked into. */
 #ifndef AWAKE_TASK_H
 #define AWAKE_TASK_H
@@ -48,6 +48,19 @@ typedef struct aw_place {
  * is NULL, or room for AW_TASK_OVERHEAD + size bytes, 16-byte aligned. */
 AW_API aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
                                   void *storage);
+
+/* Spawn on a given worker, counted from 0, of a runtime that has workers (NULL: the current or entered one). The
+ * task stays there, also where workers take from each other. */
+#define aw_spawn_at(rt, worker, ...)                                                               \
+    __extension__({                                                                                \
+        AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \
+        __typeof__(__VA_ARGS__) aw__spawned = (__VA_ARGS__);                                       \
+        static const aw_place aw__at = {__FILE__, __LINE__, NULL};                                 \
+        (__typeof__(aw__spawned) *)(void *)aw_spawn_future_at((rt), (worker), &aw__spawned.future, \
+                                                              sizeof aw__spawned, &aw__at, NULL);  \
+    })
+AW_API aw_future *aw_spawn_future_at(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
+                                     const aw_place *place, void *storage);
 
 /* Storage for one task at a time, sized at compile time:
  *     static AW_TASK_STORAGE(struct hello) room;

@@ -116,6 +116,7 @@ static void *thread_main(void *arg) {
     thread self = *(thread *)arg, *t = &self;
     aw__blocking *b = t->pool;
     aw__release(b->allocator, arg, sizeof *t);
+    aw__thread_begins(&b->setup, AW_THREAD_BLOCKING, t->index);
     bool searching = true; /* it was started for a job, and counted so */
     for (;;) {
         struct call call;
@@ -135,6 +136,7 @@ static void *thread_main(void *arg) {
         if (work && !searching) searching = aw__idle_search_on(&b->idle);
         if (!searching && (!in_time || aw__load_acquire(&b->stop)) && !anything(b)) break;
     }
+    aw__thread_ends(&b->setup, AW_THREAD_BLOCKING, t->index);
     aw__fetch_add_seq(&b->threads, -1u); /* and then look: see aw__blocking_end */
     if (aw__load_seq(&b->stop)) aw__os_unpark(&b->end_word);
     release_pool(b);
@@ -142,13 +144,13 @@ static void *thread_main(void *arg) {
 }
 
 /* It is counted among the threads already. */
-static int start_thread(aw__blocking *b, uint32_t index) {
+static int start_thread(aw__blocking *b) {
     thread *t = aw__alloc(b->allocator, sizeof *t);
     if (!t) return -ENOMEM;
-    *t = (thread){.pool = b, .index = index};
+    *t = (thread){.pool = b, .index = aw__fetch_add_relaxed(&b->started, 1u)};
     aw__fetch_add(&b->owners, 1u);
     aw__fetch_add_seq(&b->idle.word, AW__SEARCHING);
-    int error = aw__os_thread(NULL, thread_main, t, "awake-blocking");
+    int error = aw__os_thread(NULL, thread_main, t);
     if (!error) return 0;
     aw__fetch_add_seq(&b->idle.word, -AW__SEARCHING);
     aw__fetch_sub(&b->owners, 1u);
@@ -168,7 +170,7 @@ static void find_help(aw__blocking *b) {
     do
         if (n >= b->limit) return;
     while (!aw__cas(&b->threads, &n, n + 1));
-    if (start_thread(b, n) == 0 || aw__fetch_sub(&b->threads, 1u) > 1) return;
+    if (start_thread(b) == 0 || aw__fetch_sub(&b->threads, 1u) > 1) return;
     /* Those that are there would do it, but there is none; and somebody may have relied on us. */
     struct call call;
     for (aw__job *j; (j = take(b, 0, &call));)
@@ -189,6 +191,7 @@ aw__blocking *aw__blocking_of(aw_runtime *rt) {
     b->owners = 1;
     b->limit = rt->blocking_threads;
     b->idle_time = rt->blocking_idle;
+    b->setup = rt->threads;
     if (aw__cas(&rt->blocking, &other, b)) return b;
     aw__release(rt->allocator, memory, sizeof *b + 64);
     return other;

@@ -13,6 +13,7 @@
 #include <awake/alloc.h>
 #include <awake/blocking.h>
 
+#include "runtime/threads.h"
 #include "workers/idle.h"
 
 enum aw__job_stage { AW__JOB_QUEUED, AW__JOB_RUNNING, AW__JOB_DONE };
@@ -41,12 +42,14 @@ typedef struct aw__blocking {
     aw__idle idle;
     uint32_t next;     /* atomic: the list for the next job */
     uint32_t threads;  /* atomic: how many there are */
+    uint32_t started;  /* atomic: how many there have been */
     uint32_t detached; /* atomic: of those, busy with a job that was left to itself */
     uint32_t owners;   /* atomic: the runtime and the threads */
     uint32_t stop;     /* atomic: the runtime has ended */
     uint32_t end_word; /* who ends it sleeps on it */
     uint32_t limit;
     uint64_t idle_time;
+    aw__threads setup;
     const aw_allocator *allocator;
     void *memory; /* as allocated */
 } aw__blocking;

@@ -2,10 +2,13 @@
 #define _GNU_SOURCE
 #include "os/processors.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+_Static_assert(sizeof(aw__processor_set) == sizeof(cpu_set_t), "the kernel's");
 
 static uint32_t by_affinity(void) {
     cpu_set_t set;
@@ -46,4 +49,26 @@ uint32_t aw__processors(void) {
     uint32_t affinity = by_affinity(), quota = by_quota();
     uint32_t n = quota && quota < affinity ? quota : affinity;
     return n ? n : 1;
+}
+
+int aw__processors_get(aw__processor_set *set) {
+    return sched_getaffinity(0, sizeof *set, (cpu_set_t *)set) < 0 ? -errno : 0;
+}
+
+int aw__processors_set(const aw__processor_set *set) {
+    return sched_setaffinity(0, sizeof *set, (const cpu_set_t *)set) < 0 ? -errno : 0;
+}
+
+int aw__processors_bind(const aw__processor_set *set, uint32_t i) {
+    cpu_set_t all, one;
+    memcpy(&all, set, sizeof all);
+    int count = CPU_COUNT(&all);
+    if (count == 0) return -EINVAL;
+    i %= (uint32_t)count;
+    size_t n = 0;
+    while (!CPU_ISSET(n, &all) || i--)
+        n++;
+    CPU_ZERO(&one);
+    CPU_SET(n, &one);
+    return sched_setaffinity(0, sizeof one, &one) < 0 ? -errno : 0;
 }

@@ -4,8 +4,9 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
-int aw__os_thread(pthread_t *id, void *(*main)(void *arg), void *arg, const char *name) {
+int aw__os_thread(pthread_t *id, void *(*main)(void *arg), void *arg) {
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all);
@@ -13,12 +14,16 @@ int aw__os_thread(pthread_t *id, void *(*main)(void *arg), void *arg, const char
     int error = pthread_create(&thread, NULL, main, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) return -error;
-    char cut[16];
-    snprintf(cut, sizeof cut, "%s", name);
-    pthread_setname_np(thread, cut);
     if (id)
         *id = thread;
     else
         pthread_detach(thread); /* it may have ended, but it is there until then */
     return 0;
+}
+
+void aw__os_thread_name(const char *first, const char *last) {
+    char name[16];
+    int room = (int)sizeof name - 1 - (int)strlen(last);
+    snprintf(name, sizeof name, "%.*s%s", room > 0 ? room : 0, first, last);
+    pthread_setname_np(pthread_self(), name);
 }

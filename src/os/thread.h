@@ -6,7 +6,10 @@
 
 #include <pthread.h>
 
-/* 0 or a negative errno. `id` NULL: nobody will join it. The name is cut to 15 characters. */
-int aw__os_thread(pthread_t *id, void *(*main)(void *arg), void *arg, const char *name);
+/* 0 or a negative errno. `id` NULL: nobody will join it. */
+int aw__os_thread(pthread_t *id, void *(*main)(void *arg), void *arg);
+
+/* Name the calling thread. There is room for 15 characters: the first part is cut. */
+void aw__os_thread_name(const char *first, const char *last);
 
 #endif

@@ -13,10 +13,9 @@
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "core/misuse.h"
-#include "os/environment.h"
 #include "os/park.h"
-#include "os/processors.h"
 #include "runtime/inbox.h"
+#include "runtime/options.h"
 #include "workers/pool.h"
 #include "workers/quiet.h"
 
@@ -56,33 +55,30 @@ static void unpark_owner(aw__wheel *w) {
     aw__rt_unpark(w->rt);
 }
 
-/* As asked for, by the program or the environment, or as many as there are processors for us. */
-static uint32_t workers_for(const aw_runtime_options *o) {
-    unsigned long n = o->workers;
-    if (n == 0 && !o->ignore_environment) n = aw__environment_number("AWAKE_WORKERS");
-    if (n == 0) n = aw__processors();
-    return n < AW__WORKERS_MAX ? (uint32_t)n : AW__WORKERS_MAX;
-}
-
 /* ---- Making ----------------------------------------------------------------------------------- */
+
+static int set_threads(aw_runtime *rt, const aw_runtime_options *o) {
+    if (o->hooks && !aw__copy_sized(&rt->hooks, sizeof rt->hooks, o->hooks)) return -EINVAL;
+    rt->threads.start = rt->hooks.thread_start;
+    rt->threads.stop = rt->hooks.thread_stop;
+    rt->threads.data = rt->hooks.data;
+    snprintf(rt->threads.name, sizeof rt->threads.name, "%s",
+             o->thread_name ? o->thread_name : "awake");
+    return 0;
+}
 
 int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
                       const aw_runtime_options *options) {
-    aw_runtime_options o = AW_RUNTIME_OPTIONS;
-    if (options) {
-        if (options->self_size < sizeof o.self_size || options->self_size > sizeof o)
-            return -EINVAL;
-        memcpy(&o, options, options->self_size);
-    }
-    if (o.seam && o.seam->self_size != sizeof(aw_seam)) return -EINVAL;
-    if (o.flavour > AW_MULTI_THREAD || o.workers > AW__WORKERS_MAX) return -EINVAL;
-    if (o.flavour == AW_MULTI_THREAD && o.seam) return -ENOTSUP;
+    aw_runtime_options o;
+    int error = aw__options_copy(&o, options);
+    if (error) return error;
     if ((uintptr_t)memory % 16) return -EINVAL;
     if (size < sizeof(aw_runtime)) return -ENOSPC;
 
     aw_runtime *rt = memory;
     memset(rt, 0, sizeof *rt);
-    int error = set_seam(rt, o.seam);
+    error = set_seam(rt, o.seam);
+    if (!error) error = set_threads(rt, &o);
     if (error) return error;
     rt->in_storage = true;
     rt->allocator = o.allocator ? o.allocator : aw_get_allocator();
@@ -90,11 +86,12 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->log_data = o.log_data;
     rt->name = o.name;
     rt->keep_tasks = o.keep_tasks;
+    aw__options_settle(&o, rt);
     rt->budget = o.budget ? o.budget : 128;
     rt->cancel_report = o.cancel_report ? o.cancel_report : AW_SEC(1);
     rt->cleanup_deadline = o.cleanup_deadline ? o.cleanup_deadline : AW_SEC(5);
     rt->meter.stack_size = o.stack_size;
-    rt->blocking_threads = o.blocking_threads ? o.blocking_threads : 512;
+    rt->blocking_threads = o.blocking_threads;
     rt->blocking_idle = o.blocking_idle ? o.blocking_idle : AW_SEC(10);
     rt->watch_at = AW_FOREVER;
     rt->outside_ids = 1;
@@ -106,7 +103,8 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->main_room.rt = rt;
     rt->main_task = (aw__task){
         .room = sizeof(aw__room) / AW__ROOM_STEP, .local = 1, .flags = AW__MAIN | AW__DONE};
-    if (o.flavour == AW_MULTI_THREAD) error = aw__pool_new(rt, workers_for(&o));
+    if (o.flavour != AW_CURRENT_THREAD)
+        error = aw__pool_new(rt, o.workers, o.flavour == AW_THREAD_PER_CORE);
     if (error) return error;
     if (o.paused) aw_clock_pause(rt);
     *out = rt;

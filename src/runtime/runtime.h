@@ -10,6 +10,7 @@
 #include "core/misuse.h"
 #include "runtime/room.h"
 #include "runtime/task.h"
+#include "runtime/threads.h"
 #include "runtime/wheel.h"
 
 typedef struct aw__queue {
@@ -45,6 +46,8 @@ struct aw_runtime {
     aw_log_fn *log;
     void *log_data;
     const char *name;
+    aw_hooks hooks; /* those for tasks; those for threads are in */
+    aw__threads threads;
     bool in_storage;
     bool keep_tasks; /* at the end of block_on */
     aw__rooms rooms;
@@ -129,6 +132,15 @@ aw__task *aw__current_task(void); /* of this thread, or NULL */
 
 /* Any thread: one less of what keeps it from being a deadlock. */
 void aw__rt_unhold(aw_runtime *rt, uint32_t *count);
+
+/* task.c: tell the hooks that a task has been spawned (AW__RUNNING), or how it has ended. */
+void aw__hook_task(const aw_runtime *rt, const aw__task *t, int status);
+static inline void aw__task_spawned(const aw_runtime *rt, const aw__task *t) {
+    if (AW__UNLIKELY(rt->hooks.task_spawn != NULL)) aw__hook_task(rt, t, AW__RUNNING);
+}
+static inline void aw__task_ended(const aw_runtime *rt, const aw__task *t, int status) {
+    if (AW__UNLIKELY(rt->hooks.task_end != NULL)) aw__hook_task(rt, t, status);
+}
 
 /* join.c: wake the joins of other threads whose task has ended. */
 void aw__rt_wake_joins(aw_runtime *rt);

@@ -179,25 +179,37 @@ const aw_waker_type aw__task_waker_type = {
 
 /* ---- Spawn ------------------------------------------------------------------------------------ */
 
-static aw_future *spawn_failed(aw_future *f, int error) {
+aw_future *aw__spawn_failed(aw_future *f, int error) {
     aw__cancel_unstarted(f);
     return aw__error_handle(error);
 }
 
-aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
-                           void *storage) {
+AW__COLD void aw__hook_task(const aw_runtime *rt, const aw__task *t, int status) {
+    const aw_place *place = aw__place_of(t);
+    const aw_future *f = aw__task_frame((aw__task *)(uintptr_t)t);
+    aw_task_info info = {aw__task_number(t), place->name ? place->name : f->type->name, place};
+    if (status == AW__RUNNING)
+        rt->hooks.task_spawn(rt->hooks.data, &info);
+    else
+        rt->hooks.task_end(rt->hooks.data, &info, status);
+}
+
+/* `worker` is counted from 1; 0: any. */
+static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
+                               const aw_place *place, void *storage) {
     if (!rt) rt = aw__thread.running ? aw__thread.running : aw_runtime_current();
     if (!rt) {
         aw_log(AW_LOG_PROBLEM, "%s:%d: spawn of '%s' outside a runtime: enter one first",
                place->file, place->line, f->type->name);
-        return spawn_failed(f, -ENXIO);
+        return aw__spawn_failed(f, -ENXIO);
     }
-    if (aw__load_acquire(&rt->closing)) return spawn_failed(f, -ECANCELED);
-    if (size > UINT32_MAX - AW_TASK_OVERHEAD) return spawn_failed(f, -ENOMEM);
-    if (storage && !aw__task_storage_free(storage)) return spawn_failed(f, -EBUSY);
-    if (rt->pool) return aw__pool_spawn(rt, f, size, place, storage);
+    if (aw__load_acquire(&rt->closing)) return aw__spawn_failed(f, -ECANCELED);
+    if (size > UINT32_MAX - AW_TASK_OVERHEAD) return aw__spawn_failed(f, -ENOMEM);
+    if (storage && !aw__task_storage_free(storage)) return aw__spawn_failed(f, -EBUSY);
+    if (rt->pool) return aw__pool_spawn(rt, worker, f, size, place, storage);
+    if (AW__UNLIKELY(worker)) return aw__spawn_failed(f, -EINVAL);
     aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
-    if (!t) return spawn_failed(f, -ENOMEM);
+    if (!t) return aw__spawn_failed(f, -ENOMEM);
 
     /* One by one: gcc clears a whole struct with a string instruction, which is slow to start. */
     t->next = t->inbox_next = NULL;
@@ -217,16 +229,30 @@ aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_p
         rt->allocated++;
         rt->live++;
         aw__queue_push(&rt->ready, t);
+        aw__task_spawned(rt, t);
     } else {
         aw__task_set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, (uint64_t)2));
         t->shared = AW__NEW | AW__WAKE | AW__INBOX;
+        aw__task_spawned(rt, t);
         if (!aw__inbox_push(rt, t)) {
-            aw_future *failed = spawn_failed(aw__task_frame(t), -ECANCELED);
+            aw__task_ended(rt, t, -ECANCELED);
+            aw_future *failed = aw__spawn_failed(aw__task_frame(t), -ECANCELED);
             aw__room_give(t);
             return failed;
         }
     }
     return aw__task_frame(t);
+}
+
+aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
+                           void *storage) {
+    return spawn(rt, 0, f, size, place, storage);
+}
+
+aw_future *aw_spawn_future_at(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
+                              const aw_place *place, void *storage) {
+    /* Beyond any number of workers it is nobody. */
+    return spawn(rt, worker < AW__WORKERS_MAX ? worker + 1 : UINT32_MAX, f, size, place, storage);
 }
 
 bool aw__task_storage_free(const void *room) {
@@ -236,13 +262,14 @@ bool aw__task_storage_free(const void *room) {
 /* ---- End -------------------------------------------------------------------------------------- */
 
 void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer) {
+    int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
     t->flags |= AW__DONE;
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     if (!(t->flags & AW__MAIN)) {
         rt->live--;
+        aw__task_ended(rt, t, status);
         if (answer == AW_READY && !(t->flags & AW__HANDLE)) aw_future_discard(aw__task_frame(t));
     }
-    int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
     /* Release: the output, for who joins on another thread. */
     aw__store_release(&t->status, status);
     if (t->joiner) {

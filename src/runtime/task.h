@@ -127,6 +127,9 @@ static inline int aw__handle_error(const aw_future *frame) {
     return AW__UNLIKELY(v < 0 && v >= -4096 * 16) ? (int)(v / 16) : 0;
 }
 
+/* Cancels the unstarted future, and gives such a handle. */
+aw_future *aw__spawn_failed(aw_future *f, int error);
+
 extern const aw_waker_type aw__task_waker_type;
 
 /* Any thread. */

@@ -72,6 +72,7 @@ static bool is_stuck(aw__worker *w) {
 
 void *aw__monitor_main(void *arg) {
     aw__pool *p = arg;
+    aw__thread_begins(&p->rt->threads, AW_THREAD_MONITOR, 0);
     while (!aw__load_acquire(&p->stop)) {
         aw__store_seq(&p->monitor_asleep, 1u);
         bool rest = all_parked(p);
@@ -89,6 +90,7 @@ void *aw__monitor_main(void *arg) {
                 take_over(&p->workers[i]);
             }
     }
+    aw__thread_ends(&p->rt->threads, AW_THREAD_MONITOR, 0);
     return NULL;
 }
 

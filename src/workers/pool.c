@@ -4,7 +4,6 @@
 #include "workers/pool.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -30,7 +29,15 @@ static void stop(aw__pool *p, uint32_t started) {
         pthread_join(p->workers[i].thread, NULL);
 }
 
-int aw__pool_new(aw_runtime *rt, uint32_t workers) {
+static void bind_threads(aw_runtime *rt) {
+    int error = aw__processors_get(&rt->threads.allowed);
+    rt->threads.bound = !error;
+    if (error)
+        aw__rt_log(rt, AW_LOG_INFO, "the workers are not bound to processors: %s",
+                   strerror(-error));
+}
+
+int aw__pool_new(aw_runtime *rt, uint32_t workers, bool apart) {
     void *memory = aw__alloc(rt->allocator, bytes(workers));
     if (!memory) return -ENOMEM;
     memset(memory, 0, bytes(workers));
@@ -39,6 +46,8 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers) {
     p->rt = rt;
     p->count = p->idle.workers = workers;
     p->allocated = 1;
+    p->apart = apart;
+    if (apart) bind_threads(rt);
     rt->pool = p;
     rt->wheels = &p->workers[0].wheel;
     for (uint32_t i = 0; i < workers; i++) {
@@ -53,12 +62,10 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers) {
     int error = 0;
     uint32_t started = 0;
     for (; started < workers && !error; started += !error) {
-        char name[16];
-        snprintf(name, sizeof name, "awake-%u", started % 10000);
         aw__worker *w = &p->workers[started];
-        error = aw__os_thread(&w->thread, aw__worker_main, w, name);
+        error = aw__os_thread(&w->thread, aw__worker_main, w);
     }
-    if (!error) error = aw__os_thread(&p->monitor, aw__monitor_main, p, "awake-monitor");
+    if (!error) error = aw__os_thread(&p->monitor, aw__monitor_main, p);
     if (!error) return 0;
     stop(p, started);
     aw__pool_free(rt);

@@ -7,7 +7,8 @@
  * ring. Everyone else puts it into the inject queue. A worker without work takes from there, then half of
  * another worker's ring, and sleeps when there is nothing (idle.h).
  *
- * A task in which a fiber has run is *pinned*: it goes to the inbox of its worker, and to nobody else. */
+ * A task in which a fiber has run is *pinned*: it goes to the inbox of its worker, and to nobody else. Without
+ * stealing (AW_THREAD_PER_CORE) every task is pinned from its spawn on; rings and inject queue stay empty. */
 #ifndef AW_WORKERS_POOL_H
 #define AW_WORKERS_POOL_H
 
@@ -77,6 +78,7 @@ struct aw__pool {
     uint32_t monitor_word;
     pthread_t monitor;
     uint32_t count;
+    bool apart; /* its workers do not take from each other */
     aw__worker workers[];
 };
 
@@ -94,13 +96,13 @@ static inline void aw__pool_unkeep(aw__pool *p) {
 }
 
 /* pool.c */
-int aw__pool_new(aw_runtime *rt, uint32_t workers); /* at least one */
+int aw__pool_new(aw_runtime *rt, uint32_t workers, bool apart); /* at least one */
 void aw__pool_end(aw_runtime *rt);
 void aw__pool_free(aw_runtime *rt);
 
 /* task.c: what runtime/task.c is asked for when the runtime has workers. */
-aw_future *aw__pool_spawn(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
-                          void *storage);
+aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
+                          const aw_place *place, void *storage);
 void aw__pool_abort(aw__task *t);
 void aw__pool_drop(aw__task *t);
 void aw__pool_release(aw__task *t);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/unstarted.h"
 #include "core/wake.h"
 #include "os/park.h"
 #include "workers/pool.h"
@@ -133,14 +132,23 @@ const aw_waker_type aw__pool_waker_type = {
 
 /* ---- Spawn ------------------------------------------------------------------------------------ */
 
-aw_future *aw__pool_spawn(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
-                          void *storage) {
+/* The worker that alone may run it, counted from 1; 0: any. */
+static uint16_t pin_for(aw__pool *p, uint32_t asked, const aw_future *f) {
+    const aw__worker *here = aw__thread.worker;
+    if (asked) return (uint16_t)asked;
+    if (p->apart && here && here->pool == p) return (uint16_t)(here->index + 1);
+    /* A fiber stays where it begins: let them begin evenly. */
+    if (p->apart || f->type->flags & AW__PINNED)
+        return (uint16_t)(1 + aw__fetch_add_relaxed(&p->next, 1u) % p->count);
+    return 0;
+}
+
+aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
+                          const aw_place *place, void *storage) {
     aw__pool *p = rt->pool;
+    if (AW__UNLIKELY(worker > p->count)) return aw__spawn_failed(f, -EINVAL);
     aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
-    if (!t) {
-        aw__cancel_unstarted(f);
-        return aw__error_handle(-ENOMEM);
-    }
+    if (!t) return aw__spawn_failed(f, -ENOMEM);
     t->next = t->inbox_next = NULL;
     t->word = aw__word_new();
     t->status = AW__RUNNING;
@@ -149,21 +157,19 @@ aw_future *aw__pool_spawn(aw_runtime *rt, aw_future *f, size_t size, const aw_pl
     t->fail = 0;
     t->joiner = NULL;
     t->place = (uintptr_t)place;
-    t->pin = 0;
+    t->pin = pin_for(p, worker, f);
     aw__task_set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, (uint64_t)1));
-    /* A fiber stays where it begins: let them begin evenly. */
-    if (f->type->flags & AW__PINNED)
-        t->pin = (uint16_t)(1 + aw__fetch_add_relaxed(&p->next, 1u) % p->count);
     memcpy(aw__task_frame(t), f, size);
     aw__pool_keep(p);
     aw__fetch_add_relaxed(&p->live, (uint64_t)1);
     if (!list_add(p, t)) {
-        aw__cancel_unstarted(aw__task_frame(t));
+        aw_future *failed = aw__spawn_failed(aw__task_frame(t), -ECANCELED);
         count_down(p);
         aw__word_unref(&t->word); /* it stays nobody's: the handle is not given out */
         aw__pool_release(t);
-        return aw__error_handle(-ECANCELED);
+        return failed;
     }
+    aw__task_spawned(rt, t);
     aw_future *handle = aw__task_frame(t);
     aw__pool_schedule(p, t, false);
     return handle;
@@ -182,6 +188,7 @@ static void wake_joiner(aw__task *t) {
 void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer) {
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
+    aw__task_ended(p->rt, t, status);
     list_remove(p, t);
     aw__store_relaxed(&t->status, status);
     uint64_t old = aw__word_done(&t->word);

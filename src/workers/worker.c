@@ -2,6 +2,8 @@
  *
  * The loop of a worker. One turn: a task of its own, or one from all, or what a timer makes ready, or half
  * of another worker's; or sleep. */
+#include <string.h>
+
 #include "core/misuse.h"
 #include "fiber/fiber.h"
 #include "os/park.h"
@@ -153,7 +155,7 @@ static aw__task *take(aw__worker *w) {
     }
     if ((t = take_local(w)) || (t = take_injected(w))) return t;
     fire_timers(w);
-    if ((t = take_local(w))) return t;
+    if ((t = take_local(w)) || w->pool->apart) return t;
     if (!w->searching && !(w->searching = aw__idle_search(&w->pool->idle))) return NULL;
     return steal(w);
 }
@@ -184,6 +186,10 @@ static void park(aw__worker *w) {
 void *aw__worker_main(void *arg) {
     aw__worker *w = arg;
     aw__pool *p = w->pool;
+    int error = aw__thread_begins(&p->rt->threads, AW_THREAD_WORKER, w->index);
+    if (error)
+        aw__rt_log(p->rt, AW_LOG_INFO, "worker %u is not bound to a processor: %s", w->index,
+                   strerror(-error));
     aw__thread.worker = w;
     aw__thread.wheel = &w->wheel;
     while (!aw__load_acquire(&p->stop)) {
@@ -200,5 +206,6 @@ void *aw__worker_main(void *arg) {
     }
     aw__thread.worker = NULL;
     aw__thread.wheel = NULL;
+    aw__thread_ends(&p->rt->threads, AW_THREAD_WORKER, w->index);
     return NULL;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many workers there are, and tasks that ask to stay with theirs. */
+ * What a runtime is like: how many workers it has, which flavour it is, what the environment has to do with
+ * that; and tasks that ask to stay with their worker. */
 #define _GNU_SOURCE
 #include <awake.h>
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -60,6 +62,144 @@ TEST(the_environment_is_asked_unless_the_program_says_otherwise) {
     setenv("AWAKE_WORKERS", "-1", 1);
     CHECK_LE(workers_of(0, false), processors());
 }
+
+/* ---- The flavour ------------------------------------------------------------------------------ */
+
+enum { PROBLEMS_MAX = 8 };
+static struct {
+    int count;
+    aw_log_level levels[PROBLEMS_MAX];
+    char messages[PROBLEMS_MAX][256];
+} said;
+
+static void keep(void *data, aw_log_level level, const char *message) {
+    (void)data;
+    CHECK_LT(said.count, PROBLEMS_MAX);
+    said.levels[said.count] = level;
+    snprintf(said.messages[said.count++], sizeof said.messages[0], "%s", message);
+}
+
+static aw_runtime_options quiet_options(void) {
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    o.workers = 3;
+    o.log = keep;
+    return o;
+}
+
+/* 3: it has workers; 0: it is the thread that is in block_on. */
+static uint32_t workers_with(const aw_runtime_options *o) {
+    aw_runtime *rt;
+    CHECK_EQ(aw_runtime_new(&rt, o), 0);
+    uint32_t n = aw_runtime_workers(rt);
+    aw_runtime_free(rt);
+    return n;
+}
+
+TEST(by_default_a_runtime_is_the_current_thread) {
+    aw_runtime_options o = quiet_options();
+    unsetenv("AWAKE_FLAVOUR");
+    CHECK_EQ(workers_with(&o), 0);
+    CHECK_EQ(workers_with(NULL), 0);
+    setenv("AWAKE_FLAVOUR", "", 1);
+    CHECK_EQ(workers_with(&o), 0);
+    CHECK_EQ(said.count, 0);
+}
+
+TEST(the_environment_chooses_the_flavour_where_the_program_does_not) {
+    static const char *const words[] = {"current", "multi", "per-core"};
+    static const uint32_t workers[] = {0, 3, 3};
+    for (int i = 0; i < 3; i++) {
+        aw_runtime_options o = quiet_options();
+        setenv("AWAKE_FLAVOUR", words[i], 1);
+        CHECK_EQ(workers_with(&o), workers[i]);
+        o.flavour = AW_CURRENT_THREAD;
+        CHECK_EQ(workers_with(&o), 0);
+        o.flavour = AW_MULTI_THREAD;
+        CHECK_EQ(workers_with(&o), 3);
+        o.flavour = AW_FLAVOUR_DEFAULT;
+        o.ignore_environment = true;
+        CHECK_EQ(workers_with(&o), 0);
+    }
+    CHECK_EQ(said.count, 0);
+}
+
+TEST(what_only_the_current_thread_can_stays_there) {
+    aw_runtime_options o = quiet_options();
+    aw_seam seam = {.self_size = sizeof seam};
+    setenv("AWAKE_FLAVOUR", "multi", 1);
+    o.paused = true;
+    CHECK_EQ(workers_with(&o), 0);
+    o.paused = false;
+    o.seam = &seam;
+    CHECK_EQ(workers_with(&o), 0);
+    CHECK_EQ(said.count, 0);
+}
+
+TEST(an_unknown_flavour_is_reported_once_and_ignored) {
+    aw_runtime_options o = quiet_options();
+    setenv("AWAKE_FLAVOUR", "strawberry", 1);
+    CHECK_EQ(workers_with(&o), 0);
+    CHECK_EQ(workers_with(&o), 0);
+    CHECK_EQ(said.count, 1);
+    CHECK_EQ(said.levels[0], AW_LOG_PROBLEM);
+    CHECK_CONTAINS(said.messages[0], "AWAKE_FLAVOUR");
+    CHECK_CONTAINS(said.messages[0], "'strawberry'");
+}
+
+AW_ASYNC(int, workers_here, char unused;) {
+    AW_BEGIN;
+    AW_RETURN((int)aw_runtime_workers(aw_runtime_current()));
+    AW_END;
+}
+
+TEST(aw_run_asks_the_environment_too) {
+    setenv("AWAKE_WORKERS", "3", 1);
+    setenv("AWAKE_FLAVOUR", "current", 1);
+    CHECK_EQ(aw_run(AW_CALL(workers_here)), 0);
+    setenv("AWAKE_FLAVOUR", "multi", 1);
+    CHECK_EQ(aw_run(AW_CALL(workers_here)), 3);
+}
+
+/* ---- Threads for calls ------------------------------------------------------------------------ */
+
+static uint32_t now_inside, most_inside;
+static long goes_inside(void *unused) {
+    (void)unused;
+    uint32_t n = __atomic_add_fetch(&now_inside, 1, __ATOMIC_SEQ_CST);
+    uint32_t most = __atomic_load_n(&most_inside, __ATOMIC_SEQ_CST);
+    while (n > most && !__atomic_compare_exchange_n(&most_inside, &most, n, false, __ATOMIC_SEQ_CST,
+                                                    __ATOMIC_SEQ_CST)) {
+    }
+    usleep(1000);
+    __atomic_sub_fetch(&now_inside, 1, __ATOMIC_SEQ_CST);
+    return 0;
+}
+
+static uint32_t most_at_once(const aw_runtime_options *o) {
+    enum { CALLS = 20 };
+    aw_blocking_future calls[CALLS];
+    aw_runtime *rt;
+    most_inside = 0;
+    CHECK_EQ(aw_runtime_new(&rt, o), 0);
+    for (int i = 0; i < CALLS; i++)
+        calls[i] = aw_blocking(goes_inside, NULL);
+    CHECK_EQ(aw_block_on(rt, aw_join_all(calls, CALLS)), 0);
+    aw_runtime_free(rt);
+    return most_inside;
+}
+
+TEST(the_environment_limits_the_threads_for_calls) {
+    aw_runtime_options o = quiet_options();
+    setenv("AWAKE_BLOCKING_THREADS", "1", 1);
+    CHECK_EQ(most_at_once(&o), 1);
+    o.blocking_threads = 3;
+    CHECK_LE(most_at_once(&o), 3);
+    o.blocking_threads = 0;
+    o.ignore_environment = true;
+    CHECK_GT(most_at_once(&o), 1);
+}
+
+/* ---- The rest --------------------------------------------------------------------------------- */
 
 TEST(what_makes_no_sense_is_refused) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;

@@ -123,6 +123,7 @@ int tasks(aw_runtime *rt) {
     countdown *c = aw_spawn_in(&room, count_from(1));
     countdown *d = aw_spawn_named("four", count_from(4));
     countdown *e = aw_spawn(count_from(5));
+    aw_task_drop(aw_spawn_at(rt, 0, count_from(6)));
     aw_leave(before);
     int status = aw_block_on(rt, aw_task_join(a));
     int n = aw_task_take(a);

@@ -211,7 +211,9 @@ AW_ASYNC(int, tasks, struct body *a; struct pointer *b; struct bare *c; aw_task_
 int main(void) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
+    options.hooks = &(aw_hooks){.self_size = sizeof(aw_hooks)};
     if (aw_runtime_new(&rt, &options) < 0) return 1;
+    aw_task_drop(aw_spawn_at(rt, 0, AW_CALL(bare)));
     struct point p = {0, 0};
     typedef AW_JOIN(struct bare, struct split) pair;
     typedef AW_TIMEOUT(struct split) limited;

@@ -26,6 +26,20 @@
     }                                                                                              \
     static void name##_body(uint32_t workers)
 
+/* Three tests, each with `flavour`. */
+#define ON_FLAVOURS(name)                                                                          \
+    static void name##_body(aw_flavour flavour);                                                   \
+    TEST(name##_on_one_thread) {                                                                   \
+        name##_body(AW_CURRENT_THREAD);                                                            \
+    }                                                                                              \
+    TEST(name##_with_workers) {                                                                    \
+        name##_body(AW_MULTI_THREAD);                                                              \
+    }                                                                                              \
+    TEST(name##_with_a_thread_per_core) {                                                          \
+        name##_body(AW_THREAD_PER_CORE);                                                           \
+    }                                                                                              \
+    static void name##_body(aw_flavour flavour)
+
 HELPER aw_runtime_options workers_options(uint32_t workers, memory *m, kept_log *log) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     o.flavour = AW_MULTI_THREAD;
