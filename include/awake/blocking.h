@@ -16,8 +16,8 @@ AW_C_BEGIN
 
 struct aw__job;
 
-/* What fn(arg) returns on some other thread; -EAGAIN when there is no thread and none can be started,
- * -ENOMEM, -ENXIO outside a runtime. By one task at a time.
+/* What fn(arg) returns on some other thread; -EAGAIN when there is no thread and none can be started, or too
+ * many calls wait (max_blocking); -ENOMEM, -ENXIO outside a runtime. By one task at a time.
  *
  * Cancelled before it has started, it never does. Once it runs it is waited for, and its result stands:
  * so `arg` may point to memory of the caller's. */

@@ -37,6 +37,11 @@ typedef enum aw_flavour {
  * runtime with `paused` or a `seam`), AWAKE_WORKERS, AWAKE_BLOCKING_THREADS. It is not
  * asked in a program that runs with more rights than who started it. */
 
+/* Limits answer -EAGAIN, at once and without waiting: the join of a task that is one too many; a fiber that
+ * finds no stack left (where its output cannot hold an error it fails its task with that); aw_blocking. A place
+ * is free again when the task, fiber or call has ended, whoever still has the handle or the output; that of a
+ * blocking call that was given up when it is over. */
+
 /* Zero means the default, everywhere. Begin with AW_RUNTIME_OPTIONS. */
 typedef struct aw_runtime_options {
     size_t self_size; /* sizeof(aw_runtime_options): it may grow */
@@ -59,12 +64,15 @@ typedef struct aw_runtime_options {
     bool keep_tasks;           /* block_on leaves the other tasks for the next one: see there */
     const char *thread_name;   /* "awake": its threads are awake-0, awake-monitor, awake-call-0 */
     const aw_hooks *hooks;     /* copied */
+    uint32_t max_tasks;        /* that have not ended; see below. No limit, as for the other two */
+    uint32_t max_stacks;       /* of fibers that have begun and not ended */
+    uint32_t max_blocking; /* blocking calls that wait, beside one for each of blocking_threads */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
     {                                                                                              \
         sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0,                \
-            AW_FLAVOUR_DEFAULT, 0, 0, 0, 0, 0, NULL, NULL                                          \
+            AW_FLAVOUR_DEFAULT, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0                                 \
     }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.

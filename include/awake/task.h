@@ -12,7 +12,7 @@
  * from any thread, by one at a time; they may outlive the runtime.
  *
  * A spawn that fails (no memory: -ENOMEM, shutting down: -ECANCELED, no runtime: -ENXIO, storage in
- * use: -EBUSY, no such worker: -EINVAL) cancels the unstarted future before it returns, and gives a handle that joins with that
+ * use: -EBUSY, no such worker: -EINVAL, more than max_tasks: -EAGAIN) cancels the unstarted future before it returns, and gives a handle that joins with that
  * error. Such a handle is dropped like any other; it must not be looked into. */
 #ifndef AWAKE_TASK_H
 #define AWAKE_TASK_H

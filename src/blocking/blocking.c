@@ -96,6 +96,7 @@ static void finish_job(aw__blocking *b, aw__job *j, const struct call *call, lon
     aw_waker later;
     bool wake_later = false;
     if (call->release) call->release(call->arg);
+    aw__limit_give(&b->calls);
     aw__lock(lock);
     aw_blocking_future *f = j->future;
     if (f) {
@@ -190,6 +191,9 @@ aw__blocking *aw__blocking_of(aw_runtime *rt) {
     b->allocator = rt->allocator;
     b->owners = 1;
     b->limit = rt->blocking_threads;
+    if (rt->max_blocking)
+        b->calls.max = rt->max_blocking < UINT32_MAX - b->limit ? rt->max_blocking + b->limit
+                                                                : UINT32_MAX;
     b->idle_time = rt->blocking_idle;
     b->setup = rt->threads;
     if (aw__cas(&rt->blocking, &other, b)) return b;
@@ -236,8 +240,11 @@ static aw_poll begin(aw_blocking_future *f, aw_cx *cx) {
     }
     aw__blocking *b = aw__blocking_of(rt);
     if (!b) return fail(f, -ENOMEM);
-    if (f->release && !(f->job = aw__alloc(rt->allocator, sizeof(aw__job))))
+    if (!aw__limit_take(&b->calls)) return fail(f, -EAGAIN);
+    if (f->release && !(f->job = aw__alloc(rt->allocator, sizeof(aw__job)))) {
+        aw__limit_give(&b->calls);
         return fail(f, -ENOMEM);
+    }
     aw__job *j = job_of(f);
     *j = (aw__job){.future = f, .pool = b, .allocator = rt->allocator, .waker = *cx->waker};
     f->future.state = WAITING;
@@ -282,7 +289,10 @@ static aw_poll blocking_cancel(aw_future *self, aw_cx *cx) {
     aw__lock(&l->lock);
     enum aw__job_stage stage = j->stage;
     bool same = aw_waker_will_wake(&j->waker, cx->waker);
-    if (stage == AW__JOB_QUEUED) unlink_job(j);
+    if (stage == AW__JOB_QUEUED) {
+        unlink_job(j);
+        aw__limit_give(&j->pool->calls);
+    }
     if (stage == AW__JOB_RUNNING && f->release) {
         j->future = NULL;
         aw__fetch_add(&j->pool->detached, 1u);

@@ -13,6 +13,7 @@
 #include <awake/alloc.h>
 #include <awake/blocking.h>
 
+#include "core/limit.h"
 #include "runtime/threads.h"
 #include "workers/idle.h"
 
@@ -48,6 +49,7 @@ typedef struct aw__blocking {
     uint32_t stop;     /* atomic: the runtime has ended */
     uint32_t end_word; /* who ends it sleeps on it */
     uint32_t limit;
+    aw__limit calls; /* that wait or run */
     uint64_t idle_time;
     aw__threads setup;
     const aw_allocator *allocator;

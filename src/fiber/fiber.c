@@ -10,12 +10,14 @@
 #include <string.h>
 
 #include "core/atomic.h"
+#include "core/limit.h"
 #include "core/misuse.h"
 
 enum { /* state of the frame */
        FRESH,
        ENTERED,
-       DROPPED /* there was no stack, and the arguments are gone */
+       DROPPED, /* there was no memory for a stack, and the arguments are gone */
+       REFUSED  /* the same, because there are too many */
 };
 
 enum { IGNORED_MAX = 1000, PAINT = 0xa5 };
@@ -167,6 +169,7 @@ static void entry(void *arg) {
     aw__fiber *f = arg;
     aw__side_arrived(&f->inside, &f->outside);
     def_of(&f->frame->future)->run(&f->frame->future);
+    if (AW__UNLIKELY(f->place != 0)) aw__stack_place_give(f->cx->runtime, f->place);
     leave(f);
     aw__side_switch_last(&f->inside, &f->outside, finish, f);
 }
@@ -187,36 +190,45 @@ static void drop(aw_future *self) {
     if (info->drop) info->drop(self);
 }
 
-static AW__COLD aw_poll without_stack(aw_future *self, aw_cx *cx) {
+static AW__COLD aw_poll without_stack(aw_future *self, aw_cx *cx, int error) {
     void *out = aw_future_out(self);
     drop(self);
     memset(out, 0, self->type->out_size);
     if (self->type->flags & AW_OUT_ERRNO) {
         switch (self->type->out_size) {
-        case 1: *(signed char *)out = -ENOMEM; break;
-        case 2: *(short *)out = -ENOMEM; break;
-        case 4: *(int32_t *)out = -ENOMEM; break;
-        default: *(int64_t *)out = -ENOMEM; break;
+        case 1: *(signed char *)out = (signed char)error; break;
+        case 2: *(short *)out = (short)error; break;
+        case 4: *(int32_t *)out = error; break;
+        default: *(int64_t *)out = error; break;
         }
         return AW_READY;
     }
-    self->state = DROPPED;
-    if (aw_fail(cx, -ENOMEM) == 0) return AW_PENDING;
+    self->state = error == -EAGAIN ? REFUSED : DROPPED;
+    if (aw_fail(cx, error) == 0) return AW_PENDING;
     return aw__fiber_poll(self, cx);
 }
 
-static aw__fiber *start(struct aw__fiber_frame *frame, aw_cx *cx) {
+/* NULL: `why` says why. */
+static aw__fiber *start(struct aw__fiber_frame *frame, aw_cx *cx, int *why) {
     size_t size = frame->stack_size                    ? frame->stack_size
                   : cx->meter && cx->meter->stack_size ? cx->meter->stack_size
                                                        : AW__STACK_DEFAULT;
     int error = errno; /* before it is used to look for a stack */
+    uint64_t place;
+    *why = -EAGAIN;
+    if (!aw__stack_place_take(cx->runtime, &place)) return NULL;
     aw__stacks *pool = aw__stacks_get();
     aw__stack *stack = pool ? aw__stack_take(pool, size) : NULL;
-    if (!stack) return NULL;
+    if (!stack) {
+        aw__stack_place_give(cx->runtime, place);
+        *why = -ENOMEM;
+        return NULL;
+    }
     aw__fiber *f = (aw__fiber *)(((uintptr_t)stack->top - sizeof *f) & ~(uintptr_t)63);
     memset(f, 0, sizeof *f);
     f->frame = frame;
     f->stack = stack;
+    f->place = place;
     f->pool = pool;
     f->error = error;
     f->measured = aw__load_relaxed(&measuring);
@@ -252,15 +264,18 @@ static inline aw_poll answered(aw__fiber *f, aw_cx *cx, aw_poll r) {
 }
 
 static __attribute__((noinline)) aw_poll first_poll(aw_future *self, aw_cx *cx) {
-    if (AW__UNLIKELY(self->state == DROPPED)) {
+    if (AW__UNLIKELY(self->state != FRESH)) {
         if (cx->meter && cx->meter->fail) return AW_PENDING; /* twice in one poll */
         /* Nobody to tell: a hand-made executor, or the cleanup of a task. */
-        aw__rt_log(cx->runtime, AW_LOG_PROBLEM, "no memory for the stack of fiber '%s'",
+        aw__rt_log(cx->runtime, AW_LOG_PROBLEM,
+                   self->state == REFUSED ? "too many stacks: there is none for fiber '%s'"
+                                          : "no memory for the stack of fiber '%s'",
                    self->type->name);
         return AW_READY;
     }
-    aw__fiber *f = start((struct aw__fiber_frame *)self, cx);
-    return f ? enter(f, cx, 0) : without_stack(self, cx);
+    int why;
+    aw__fiber *f = start((struct aw__fiber_frame *)self, cx, &why);
+    return f ? enter(f, cx, 0) : without_stack(self, cx, why);
 }
 
 static __attribute__((noinline)) aw_poll poll_child(aw__fiber *f, aw_cx *cx) {
@@ -287,7 +302,7 @@ aw_poll aw__fiber_cancel(aw_future *self, aw_cx *cx) {
     struct aw__fiber_frame *frame = (struct aw__fiber_frame *)self;
     aw__fiber *f = frame->aw_fiber;
     if (!f) {
-        if (self->state != DROPPED) drop(self);
+        if (self->state == FRESH) drop(self);
         return AW_CANCELLED;
     }
     if (f->shields) return aw__fiber_poll(self, cx);

@@ -46,6 +46,7 @@ struct aw__fiber {
     bool measured;    /* its stack was painted */
     bool cut;         /* an await was cancelled: so is the whole */
     aw__stack *stack;
+    uint64_t place; /* among those of its runtime: core/limit.h */
 };
 
 /* The fiber whose stack this thread is on. */

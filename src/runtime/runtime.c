@@ -91,6 +91,11 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->cancel_report = o.cancel_report ? o.cancel_report : AW_SEC(1);
     rt->cleanup_deadline = o.cleanup_deadline ? o.cleanup_deadline : AW_SEC(5);
     rt->meter.stack_size = o.stack_size;
+    static uint64_t made; /* atomic */
+    rt->number = 1 + aw__fetch_add_relaxed(&made, (uint64_t)1);
+    rt->tasks.max = o.max_tasks;
+    rt->stacks.max = o.max_stacks;
+    rt->max_blocking = o.max_blocking;
     rt->blocking_threads = o.blocking_threads;
     rt->blocking_idle = o.blocking_idle ? o.blocking_idle : AW_SEC(10);
     rt->watch_at = AW_FOREVER;
@@ -187,6 +192,17 @@ aw_runtime *aw_cx_runtime(const aw_cx *cx) {
 const aw_allocator *aw__allocator_for(const aw_runtime *rt) {
     if (!rt) rt = aw_runtime_current();
     return rt ? rt->allocator : aw_get_allocator();
+}
+
+bool aw__stack_place_take(aw_runtime *rt, uint64_t *place) {
+    *place = 0;
+    if (!rt || !rt->stacks.max) return true;
+    *place = rt->number;
+    return aw__limit_take(&rt->stacks);
+}
+
+void aw__stack_place_give(aw_runtime *rt, uint64_t place) {
+    if (place && rt && rt->number == place) aw__limit_give(&rt->stacks);
 }
 
 aw_runtime *aw_enter(aw_runtime *rt) {

@@ -7,6 +7,7 @@
 
 #include <awake/runtime.h>
 
+#include "core/limit.h"
 #include "core/misuse.h"
 #include "runtime/room.h"
 #include "runtime/task.h"
@@ -20,6 +21,7 @@ typedef struct aw__queue {
 struct aw_runtime {
     struct aw__blocking *blocking; /* atomic: for blocking calls; made with the first */
     uint32_t blocking_threads;
+    uint32_t max_blocking;
     uint64_t blocking_idle;
     struct aw__pool *pool; /* its workers; NULL: it runs on the thread that is in block_on */
     /* Running tasks. */
@@ -46,13 +48,16 @@ struct aw_runtime {
     aw_log_fn *log;
     void *log_data;
     const char *name;
-    aw_hooks hooks; /* those for tasks; those for threads are in */
+    uint64_t number; /* that no other runtime has had */
+    aw_hooks hooks;  /* those for tasks; those for threads are in */
     aw__threads threads;
     bool in_storage;
     bool keep_tasks; /* at the end of block_on */
     aw__rooms rooms;
 
     /* Shared with other threads. */
+    aw__limit tasks;       /* that have not ended */
+    aw__limit stacks;      /* in use */
     uint32_t owned;        /* atomic: a thread is the owner */
     uint32_t closing;      /* atomic: no new tasks, for ever or AW__FOR_NOW */
     uint32_t holds;        /* atomic: aw_runtime_hold */

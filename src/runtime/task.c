@@ -184,6 +184,11 @@ aw_future *aw__spawn_failed(aw_future *f, int error) {
     return aw__error_handle(error);
 }
 
+aw_future *aw__spawn_undone(aw_runtime *rt, aw_future *f, int error) {
+    aw__limit_give(&rt->tasks);
+    return aw__spawn_failed(f, error);
+}
+
 AW__COLD void aw__hook_task(const aw_runtime *rt, const aw__task *t, int status) {
     const aw_place *place = aw__place_of(t);
     const aw_future *f = aw__task_frame((aw__task *)(uintptr_t)t);
@@ -206,10 +211,11 @@ static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, si
     if (aw__load_acquire(&rt->closing)) return aw__spawn_failed(f, -ECANCELED);
     if (size > UINT32_MAX - AW_TASK_OVERHEAD) return aw__spawn_failed(f, -ENOMEM);
     if (storage && !aw__task_storage_free(storage)) return aw__spawn_failed(f, -EBUSY);
+    if (worker && worker > aw_runtime_workers(rt)) return aw__spawn_failed(f, -EINVAL);
+    if (!aw__limit_take(&rt->tasks)) return aw__spawn_failed(f, -EAGAIN);
     if (rt->pool) return aw__pool_spawn(rt, worker, f, size, place, storage);
-    if (AW__UNLIKELY(worker)) return aw__spawn_failed(f, -EINVAL);
     aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
-    if (!t) return aw__spawn_failed(f, -ENOMEM);
+    if (!t) return aw__spawn_undone(rt, f, -ENOMEM);
 
     /* One by one: gcc clears a whole struct with a string instruction, which is slow to start. */
     t->next = t->inbox_next = NULL;
@@ -236,7 +242,7 @@ static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, si
         aw__task_spawned(rt, t);
         if (!aw__inbox_push(rt, t)) {
             aw__task_ended(rt, t, -ECANCELED);
-            aw_future *failed = aw__spawn_failed(aw__task_frame(t), -ECANCELED);
+            aw_future *failed = aw__spawn_undone(rt, aw__task_frame(t), -ECANCELED);
             aw__room_give(t);
             return failed;
         }
@@ -267,6 +273,7 @@ void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer) {
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     if (!(t->flags & AW__MAIN)) {
         rt->live--;
+        aw__limit_give(&rt->tasks);
         aw__task_ended(rt, t, status);
         if (answer == AW_READY && !(t->flags & AW__HANDLE)) aw_future_discard(aw__task_frame(t));
     }

@@ -129,6 +129,8 @@ static inline int aw__handle_error(const aw_future *frame) {
 
 /* Cancels the unstarted future, and gives such a handle. */
 aw_future *aw__spawn_failed(aw_future *f, int error);
+/* The same after it was counted: gives its place back. */
+aw_future *aw__spawn_undone(aw_runtime *rt, aw_future *f, int error);
 
 extern const aw_waker_type aw__task_waker_type;
 

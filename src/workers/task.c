@@ -146,9 +146,8 @@ static uint16_t pin_for(aw__pool *p, uint32_t asked, const aw_future *f) {
 aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
                           const aw_place *place, void *storage) {
     aw__pool *p = rt->pool;
-    if (AW__UNLIKELY(worker > p->count)) return aw__spawn_failed(f, -EINVAL);
     aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
-    if (!t) return aw__spawn_failed(f, -ENOMEM);
+    if (!t) return aw__spawn_undone(rt, f, -ENOMEM);
     t->next = t->inbox_next = NULL;
     t->word = aw__word_new();
     t->status = AW__RUNNING;
@@ -163,7 +162,7 @@ aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t 
     aw__pool_keep(p);
     aw__fetch_add_relaxed(&p->live, (uint64_t)1);
     if (!list_add(p, t)) {
-        aw_future *failed = aw__spawn_failed(aw__task_frame(t), -ECANCELED);
+        aw_future *failed = aw__spawn_undone(rt, aw__task_frame(t), -ECANCELED);
         count_down(p);
         aw__word_unref(&t->word); /* it stays nobody's: the handle is not given out */
         aw__pool_release(t);
@@ -188,6 +187,7 @@ static void wake_joiner(aw__task *t) {
 void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer) {
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
+    aw__limit_give(&p->rt->tasks);
     aw__task_ended(p->rt, t, status);
     list_remove(p, t);
     aw__store_relaxed(&t->status, status);
