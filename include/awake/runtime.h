@@ -171,18 +171,27 @@ AW_API void aw_leave(aw_runtime *previous);
 AW_API void aw_runtime_hold(aw_runtime *rt);
 AW_API void aw_runtime_release(aw_runtime *rt);
 
-/* What the workers have done so far, each on its own. */
+/* What the workers have done so far, each on its own. The struct may grow at its end. */
 typedef struct aw_worker_counters {
     uint64_t polls;     /* of tasks */
     uint64_t steals;    /* how often it took from another */
     uint64_t parks;     /* how often it slept */
     uint64_t overflows; /* how often its queue was full, and half of it went to all */
     uint64_t takeovers; /* how often it was found stuck in a poll, and others did its work */
+    uint64_t wakes;     /* how often another thread ended its sleep */
+    uint64_t depth;     /* not so far, but now: tasks that are ready and wait for it */
+    uint64_t busy;      /* nanoseconds that it was awake, up to now */
 } aw_worker_counters;
 /* How many workers there are; 0: AW_CURRENT_THREAD. */
 AW_API uint32_t aw_runtime_workers(const aw_runtime *rt);
-/* A glance at worker i: 0, or -EINVAL when there is none. Any thread. */
-AW_API int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters);
+/* A glance at worker i: 0, or -EINVAL when there is none. Any thread. What each says is true, but not all at the
+ * same moment.
+ *     int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters) */
+#define aw_runtime_counters(rt, i, counters)                                                       \
+    aw_runtime_counters_sized((rt), (i), (counters), sizeof *(counters))
+/* With the size of the struct as the program knows it. */
+AW_API int aw_runtime_counters_sized(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters,
+                                     size_t size);
 
 /* How many tasks have been spawned and have not ended. From the thread that runs it, or while nobody
  * does. */

@@ -54,6 +54,7 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers, bool apart) {
         aw__worker *w = &p->workers[i];
         w->pool = p;
         w->index = i;
+        w->busy = AW__ASLEEP;
         w->meter.stack_size = rt->meter.stack_size;
         w->meter.random = rt->meter.random * (2 * i + 1);
         aw__wheel_init(&w->wheel, rt, unpark_worker, aw__rt_now(rt));
@@ -106,13 +107,39 @@ uint32_t aw_runtime_workers(const aw_runtime *rt) {
     return rt->pool ? rt->pool->count : 0;
 }
 
-int aw_runtime_counters(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters) {
+/* Again when it fell asleep or woke up in between, or its sleep would count. */
+static uint64_t busy_time(const aw__worker *w) {
+    uint64_t busy, now;
+    do {
+        busy = aw__load_acquire(&w->busy);
+        now = aw__os_now();
+    } while (busy != aw__load_relaxed(&w->busy));
+    return busy & AW__ASLEEP ? busy & ~AW__ASLEEP : now - busy;
+}
+
+static uint64_t depth(const aw__worker *w) {
+    uint64_t taken = aw__load_relaxed(&w->taken);
+    int64_t pinned = (int64_t)(aw__load_relaxed(&w->sent) + aw__load_relaxed(&w->kept) - taken);
+    uint64_t n = aw__ring_length(&w->ring) + (aw__load_relaxed(&w->lifo) != NULL);
+    return pinned > 0 ? n + (uint64_t)pinned : n;
+}
+
+int aw_runtime_counters_sized(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters,
+                              size_t size) {
     if (!rt->pool || i >= rt->pool->count) return -EINVAL;
-    const aw_worker_counters *c = &rt->pool->workers[i].counters;
-    counters->polls = aw__load_relaxed(&c->polls);
-    counters->steals = aw__load_relaxed(&c->steals);
-    counters->parks = aw__load_relaxed(&c->parks);
-    counters->overflows = aw__load_relaxed(&c->overflows);
-    counters->takeovers = aw__load_relaxed(&c->takeovers);
+    const aw__worker *w = &rt->pool->workers[i];
+    const aw_worker_counters *c = &w->counters;
+    aw_worker_counters now = {
+        .polls = aw__load_relaxed(&c->polls),
+        .steals = aw__load_relaxed(&c->steals),
+        .parks = aw__load_relaxed(&c->parks),
+        .overflows = aw__load_relaxed(&c->overflows),
+        .takeovers = aw__load_relaxed(&c->takeovers),
+        .wakes = aw__load_relaxed(&c->wakes),
+        .depth = depth(w),
+        .busy = busy_time(w),
+    };
+    if (size > sizeof now) memset(counters, 0, size); /* what only the caller knows */
+    memcpy(counters, &now, size < sizeof now ? size : sizeof now);
     return 0;
 }

@@ -41,9 +41,12 @@ typedef struct aw__worker {
     /* Shared with the others. */
     aw__sleeper sleeper __attribute__((aligned(64)));
     uint32_t park_word;
-    aw__task *inbox; /* atomic: pinned tasks that others have woken, newest first */
-    aw__wheel wheel; /* has its own lock */
-    aw_worker_counters counters;
+    aw__task *inbox;             /* atomic: pinned tasks that others have woken, newest first */
+    aw__wheel wheel;             /* has its own lock */
+    aw_worker_counters counters; /* those that only grow */
+    uint64_t busy;               /* atomic: when it was awake: see below */
+    uint64_t sent;               /* atomic: tasks that others have put into `inbox` */
+    uint64_t kept, taken;        /* put into `pinned` by itself; taken out of it */
     int64_t outside;     /* atomic: waits of tasks, begun less ended here, that others may end */
     bool in_place;       /* atomic: the running task has said that it blocks */
     uint64_t polls_seen; /* monitor: at its last look */
@@ -93,6 +96,16 @@ static inline void aw__pool_keep(aw__pool *p) {
 }
 static inline void aw__pool_unkeep(aw__pool *p) {
     if (aw__fetch_sub(&p->allocated, (uint64_t)1) == 1) aw__rt_free_memory(p->rt);
+}
+
+/* The time that a worker was awake, in one word, so that anyone can glance at it. While it sleeps: that time,
+ * marked by the highest bit. While it is awake: when it would have begun, had it never slept. */
+#define AW__ASLEEP ((uint64_t)1 << 63)
+static inline void aw__busy_end(uint64_t *busy, uint64_t now) {
+    aw__store_relaxed(busy, (now - *busy) | AW__ASLEEP);
+}
+static inline void aw__busy_begin(uint64_t *busy, uint64_t now) {
+    aw__store_relaxed(busy, now - (*busy & ~AW__ASLEEP));
 }
 
 /* pool.c */

@@ -29,8 +29,10 @@ void aw__worker_push(aw__worker *w, aw__task *t) {
 static void push_pinned(aw__worker *w, aw__task *t) {
     if (aw__thread.worker == w) {
         aw__queue_push(&w->pinned, t);
+        aw__count(&w->kept);
         return;
     }
+    aw__fetch_add_relaxed(&w->sent, (uint64_t)1);
     aw__task *head = aw__load_acquire(&w->inbox);
     do
         t->inbox_next = head;

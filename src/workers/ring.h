@@ -107,6 +107,11 @@ static inline aw__task *aw__ring_steal(aw__ring *from, aw__ring *into) {
 }
 
 /* By anyone: a glance. */
+static inline uint32_t aw__ring_length(const aw__ring *r) {
+    uint32_t real = (uint32_t)aw__load_acquire(&r->head);
+    uint32_t n = aw__load_relaxed(&r->tail) - real; /* which may have moved on meanwhile */
+    return n < AW__RING_SIZE ? n : AW__RING_SIZE;
+}
 static inline bool aw__ring_is_empty(const aw__ring *r) {
     return (uint32_t)aw__load_acquire(&r->head) == aw__load_seq(&r->tail);
 }

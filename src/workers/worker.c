@@ -78,6 +78,7 @@ static aw__task *take_pinned(aw__worker *w) {
     if (!t) return NULL;
     q->head = t->next;
     if (!q->head) q->tail = NULL;
+    aw__count(&w->taken);
     return t;
 }
 
@@ -176,7 +177,9 @@ static void park(aw__worker *w) {
     if (!work) aw__pool_look(p);
     if (!work && !aw__load_seq(&w->inbox) && !aw__load_acquire(&p->stop)) {
         aw__count(&w->counters.parks);
-        aw__os_park(&w->park_word, next);
+        aw__busy_end(&w->busy, aw__os_now());
+        if (aw__os_park(&w->park_word, next)) aw__count(&w->counters.wakes);
+        aw__busy_begin(&w->busy, aw__os_now());
     }
     w->searching = aw__idle_unpark(&p->idle, &w->sleeper);
     if (work && !w->searching) w->searching = aw__idle_search_on(&p->idle);
@@ -192,6 +195,7 @@ void *aw__worker_main(void *arg) {
                    strerror(-error));
     aw__thread.worker = w;
     aw__thread.wheel = &w->wheel;
+    aw__busy_begin(&w->busy, aw__os_now());
     while (!aw__load_acquire(&p->stop)) {
         aw__task *t = take(w);
         if (!t) {

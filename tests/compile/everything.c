@@ -214,6 +214,8 @@ int main(void) {
     options.hooks = &(aw_hooks){.self_size = sizeof(aw_hooks)};
     if (aw_runtime_new(&rt, &options) < 0) return 1;
     aw_task_drop(aw_spawn_at(rt, 0, AW_CALL(bare)));
+    aw_worker_counters counters;
+    if (aw_runtime_counters(rt, 0, &counters) == 0) return 1;
     struct point p = {0, 0};
     typedef AW_JOIN(struct bare, struct split) pair;
     typedef AW_TIMEOUT(struct split) limited;
