@@ -6,7 +6,9 @@
  *     aw_local_set(&request_id, value, free);               in a task
  *     value = aw_local_get(&request_id);                    NULL when it was not set
  *
- * Values are released when the task ends, or when they are replaced. They are not inherited. */
+ * Values are released when the task ends, or when they are replaced. They are not inherited. The main future of
+ * block_on counts as a task, except that of a thread that is in block_on of a current-thread runtime while
+ * another thread runs it. */
 #ifndef AWAKE_LOCAL_H
 #define AWAKE_LOCAL_H
 

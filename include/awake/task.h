@@ -157,7 +157,7 @@ AW_API uint64_t aw_current_task_id(void);
 AW_API int aw_fail(aw_cx *cx, int code);
 
 /* Run this task without the budget of 128 operations a poll (or with it again): it may then keep
- * the thread for as long as it finds work. -ENXIO outside a task. */
+ * the thread for as long as it finds work. -ENXIO outside a task; for the main future see awake/local.h. */
 AW_API int aw_unbudgeted(aw_cx *cx, bool on);
 
 /* From now on this task stays on the thread that runs it: for what is not safe to use from several, even

@@ -324,6 +324,28 @@ TEST(the_tasks_of_a_stuck_worker_wait_and_the_others_go_on) {
     workers_end(rt, NULL);
 }
 
+/* ---- What all flavours notice ----------------------------------------------------------------- */
+
+AW_ASYNC(int, sleeps_long, aw_sleep nap;) {
+    AW_BEGIN;
+    AW_AWAIT(self->nap, aw_sleep_for(AW_SEC(3600)));
+    AW_RETURN(0);
+    AW_END;
+}
+
+ON_WORKERS(a_paused_clock_jumps) {
+    aw_runtime_options o = per_core_options(workers, NULL);
+    aw_runtime *rt;
+    o.paused = true;
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    for (uint32_t i = 0; i < workers; i++) {
+        struct sleeps_long *h = aw_spawn_at(rt, i, AW_CALL(sleeps_long));
+        CHECK_EQ(JOIN_STATUS(rt, h), 0);
+        aw_task_drop(h);
+    }
+    workers_end(rt, NULL);
+}
+
 /* ---- The end ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, breeds, uint32_t *spawned, *ended; uint32_t workers, children; struct rounds pause;) {
