@@ -74,6 +74,7 @@ static void waker_drop(void *data) {
 static const aw_waker_type waker_type = {
     .self_size = sizeof(aw_waker_type),
     .name = "main",
+    .flags = AW_WAKES_UNDER_LOCK, /* it touches nothing but its state */
     .clone = waker_clone,
     .wake = waker_wake,
     .wake_by_ref = waker_wake_by_ref,
