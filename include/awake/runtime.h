@@ -93,6 +93,20 @@ AW_API int aw_runtime_new_in(aw_runtime **rt, void *memory, size_t size,
  * inside a task, and not while another thread is in block_on. */
 AW_API void aw_runtime_free(aw_runtime *rt);
 
+/* The same, but wait for the tasks at most `limit` nanoseconds of the runtime's clock (0: only ask them to
+ * end; AW_FOREVER: all of them). Returns how many have not ended, and names them in the log if there was a
+ * limit to wait for. On the current-thread flavour they run only during this call; fibers only on their thread.
+ * It may be called again, by one thread at a time; block_on is refused from the first call on. Then
+ * aw_runtime_free waits for the rest, or aw_runtime_abandon does not. */
+AW_API size_t aw_runtime_shutdown(aw_runtime *rt, uint64_t limit);
+
+/* End it without waiting for anybody: as aw_runtime_free, but in the background. The workers end the tasks
+ * by themselves, then everything is released; allocator, log and storage must stay until then.
+ * On the current-thread flavour nobody will run the tasks any more: those that have not ended stay as they are
+ * for the rest of the program, and are named in the log. Their handles and wakers remain valid, waking and
+ * aborting them does nothing, and a join of theirs stays pending (it can be cancelled). */
+AW_API void aw_runtime_abandon(aw_runtime *rt);
+
 /* Run until the future ends, and the other tasks for as long. Then those that are left are cancelled and
  * waited for: nobody would run them any more. With `keep_tasks` in the options they are kept for the next
  * block_on instead.
@@ -198,7 +212,7 @@ AW_API int aw_runtime_counters_sized(const aw_runtime *rt, uint32_t i, aw_worker
 AW_API size_t aw_runtime_task_count(const aw_runtime *rt);
 
 /* Write every task with its await chain as text. Returns what snprintf would. As above; with workers from any
- * thread: the tasks that wait, those that are running or about to are left out. */
+ * thread, and tasks that are running or about to are only named. */
 AW_API int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size);
 
 AW_C_END

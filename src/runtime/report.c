@@ -8,6 +8,7 @@
  * what cannot be seen from here: a waker that the task keeps in its own frame counts as held by
  * somebody, so such a task is not reported. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/misuse.h"
@@ -97,7 +98,12 @@ bool aw__is_deadlock(aw_runtime *rt) {
     return aw__load_acquire(&rt->inbox) == NULL;
 }
 
-/* With workers: those that wait. The others are somewhere else in a moment. */
+/* With workers: those that wait, and of the others, which are somewhere else in a moment, the names. */
+static void add_name(aw__task *t, void *text) {
+    char name[256];
+    aw__name_task(name, sizeof name, t);
+    aw__text_add(text, "%s, running\n", name);
+}
 static void add_waiting(aw__task *t, void *text) {
     add_task(text, aw__task_rt(t), t);
 }
@@ -105,7 +111,7 @@ static void add_waiting(aw__task *t, void *text) {
 static void add_all(aw__text *text, const aw_runtime *rt) {
     if (rt->pool) {
         aw__mains_each_asleep(rt->pool, add_waiting, text);
-        aw__pool_each_waiting(rt->pool, add_waiting, text);
+        aw__pool_each(rt->pool, add_waiting, add_name, text);
         return;
     }
     if (rt->main && !(rt->main_task.flags & AW__DONE)) add_task(text, rt, &rt->main_task);
@@ -124,6 +130,25 @@ void aw__report_deadlock(const aw_runtime *rt) {
     aw__text_trim(&text);
     aw__rt_log(rt, AW_LOG_PROBLEM, "deadlock: nothing can run any more\n%s%s", all,
                cut ? "\n(and more)" : "");
+}
+
+/* Tasks that have not ended, by name. */
+void aw__report_left(const aw_runtime *rt, const char *words, ...) {
+    char all[3072], what[256];
+    va_list args;
+    va_start(args, words);
+    vsnprintf(what, sizeof what, words, args);
+    va_end(args);
+    aw__text text = {all, sizeof all, 0};
+    text.length = (size_t)aw_runtime_describe(rt, all, sizeof all);
+    aw__text_trim(&text);
+    aw__rt_log(rt, AW_LOG_PROBLEM, "%s\n%s%s", what, all,
+               text.length >= sizeof all ? "\n(and more)" : "");
+}
+
+void aw__report_sleeps(const aw_runtime *rt, size_t count) {
+    if (!count) return;
+    aw__rt_log(rt, AW_LOG_PROBLEM, "%zu sleeps of other executors are still set", count);
 }
 
 int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size) {

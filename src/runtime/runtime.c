@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making and ending a runtime, and what a thread has to do with one. */
+ * Making a runtime, and what a thread has to do with one. Ending it is in shutdown.c. */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -9,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "blocking/blocking.h"
 #include "core/alloc.h"
-#include "core/lock.h"
 #include "core/misuse.h"
 #include "os/park.h"
 #include "runtime/inbox.h"
@@ -130,51 +128,6 @@ int aw_runtime_new(aw_runtime **out, const aw_runtime_options *options) {
     else
         (*out)->in_storage = false;
     return error;
-}
-
-/* ---- Ending ----------------------------------------------------------------------------------- */
-
-void aw__rt_free_memory(aw_runtime *rt) {
-    if (rt->pool) aw__pool_free(rt);
-    if (!rt->in_storage) aw__release(rt->allocator, rt, sizeof *rt);
-}
-
-/* No task is left, so no call waits or is waited for. */
-void aw__rt_end_blocking(aw_runtime *rt) {
-    uint32_t left = rt->blocking ? aw__blocking_end(rt->blocking) : 0;
-    rt->blocking = NULL;
-    if (left)
-        aw__rt_log(rt, AW_LOG_PROBLEM, "%u blocking calls that were given up still run", left);
-}
-
-void aw_runtime_free(aw_runtime *rt) {
-    if (!rt) return;
-    if (aw__thread.running || aw__thread.worker) aw__misuse("aw_runtime_free inside a task");
-    if (rt->pool) {
-        aw__pool_end(rt);
-        return;
-    }
-    if (!aw__rt_acquire(rt)) aw__misuse("aw_runtime_free while a thread is in block_on");
-    aw__rt_end_tasks(rt, AW__FOR_EVER);
-    aw__rt_end_blocking(rt);
-    if (rt->wheel.count)
-        aw__rt_log(rt, AW_LOG_PROBLEM, "%zu sleeps of other executors are still set",
-                   rt->wheel.count);
-
-    /* From here on requests are served by who makes them, under the lock. */
-    while (!aw__inbox_close(rt))
-        aw__rt_drain(rt);
-    while (aw__load_acquire(&rt->unparks_done) != rt->unparks_due)
-        aw__os_yield(); /* a thread is about to */
-    aw__thread.running = NULL;
-    aw__thread.wheel = NULL;
-    aw__lock(&rt->lock);
-    rt->ended = true;
-    aw__rooms_release(rt);
-    aw__task_release(&rt->main_task);
-    bool last = rt->allocated == 0;
-    aw__unlock(&rt->lock);
-    if (last) aw__rt_free_memory(rt);
 }
 
 /* ---- Threads ---------------------------------------------------------------------------------- */

@@ -73,6 +73,7 @@ struct aw_runtime {
     struct aw_task_join_future *joins; /* joins that wait on other threads; atomic to peek at */
     struct aw__waiting *waiting;       /* threads that would take over when the owner leaves */
     bool ended;                        /* freed when no task is allocated any more */
+    aw_runtime *next_left;             /* see shutdown.c */
     aw__wheel *wheels;                 /* `wheel`, or that of the first worker */
     aw__wheel wheel;                   /* has its own lock */
     aw__room main_room;                /* with one task, which follows it */
@@ -126,14 +127,19 @@ void aw__rt_unpark(aw_runtime *rt);
 /* scheduler.c: the loop. By the owner. */
 bool aw__rt_acquire(aw_runtime *rt); /* become the owner; false: somebody is */
 void aw__rt_disown(aw_runtime *rt);
-typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED } aw__until;
+typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED, AW__EITHER_ENDED } aw__until;
 int aw__rt_run(aw_runtime *rt, aw__until until); /* 0, or -EDEADLK */
 enum { AW__FOR_EVER = 1, AW__FOR_NOW = 2 };
-void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing); /* cancel them all, and wait */
-void aw__rt_drain(aw_runtime *rt);                       /* serve the inbox */
-void aw__rt_free_memory(aw_runtime *rt);
+/* Cancel them all, and wait for so long at most: 0, AW_FOREVER, or of the runtime's clock. */
+void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing, uint64_t limit);
+void aw__rt_drain(aw_runtime *rt); /* serve the inbox */
+aw__task *aw__current_task(void);  /* of this thread, or NULL */
+
+/* shutdown.c: when no task is left. */
 void aw__rt_end_blocking(aw_runtime *rt);
-aw__task *aw__current_task(void); /* of this thread, or NULL */
+void aw__rt_free_memory(aw_runtime *rt);
+/* Its tasks will never end: it stays, where a leak checker finds it. */
+void aw__rt_leave_alive(aw_runtime *rt);
 
 /* Any thread: one less of what keeps it from being a deadlock. */
 void aw__rt_unhold(aw_runtime *rt, uint32_t *count);
@@ -160,6 +166,8 @@ void aw__report_if_lost(aw_runtime *rt, aw__task *t);
 void aw__report_lost(const aw_runtime *rt, const aw__task *t);
 bool aw__is_deadlock(aw_runtime *rt);
 void aw__report_deadlock(const aw_runtime *rt);
+void aw__report_left(const aw_runtime *rt, const char *words, ...) AW_PRINTF(2, 3);
+void aw__report_sleeps(const aw_runtime *rt, size_t count);
 /* Keep the count of cancels in a task; true: it has begun to count. */
 bool aw__count_cancels(aw__task *t, int32_t change, bool ended);
 void aw__watch_begin(aw_runtime *rt);

@@ -144,7 +144,8 @@ static int idle(aw_runtime *rt) {
 }
 
 static inline bool is_over(const aw_runtime *rt, aw__until until) {
-    return until == AW__ALL_ENDED ? rt->live == 0 : rt->main_task.flags & AW__DONE;
+    if (until != AW__MAIN_ENDED && rt->live == 0) return true;
+    return until != AW__ALL_ENDED && rt->main_task.flags & AW__DONE;
 }
 
 int aw__rt_run(aw_runtime *rt, aw__until until) {
@@ -176,14 +177,22 @@ int aw__rt_run(aw_runtime *rt, aw__until until) {
     }
 }
 
-void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing) {
+/* A main future that ends when it is time. */
+static void run_for(aw_runtime *rt, uint64_t limit);
+
+void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing, uint64_t limit) {
     aw__store_release(&rt->closing, closing);
     aw__task *t;
     for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
         aw__task_abort_local(t);
     /* Foreign spawns that are in the inbox come with it; `closing` turns away those behind them. */
     aw__rt_drain(rt);
-    if (!rt->live || aw__rt_run(rt, AW__ALL_ENDED) == 0) return;
+    if (!rt->live || !limit) return;
+    if (limit != AW_FOREVER) {
+        run_for(rt, limit);
+        return;
+    }
+    if (aw__rt_run(rt, AW__ALL_ENDED) == 0) return;
     aw__report_deadlock(rt);
     aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind", rt->live);
 }
@@ -206,8 +215,9 @@ bool aw__rt_acquire(aw_runtime *rt) {
 
 /* The last one to leave ends the tasks: nobody would run them. */
 void aw__rt_disown(aw_runtime *rt) {
-    if (!rt->keep_tasks && !aw__load_acquire(&rt->besides)) {
-        aw__rt_end_tasks(rt, AW__FOR_NOW);
+    bool open = !aw__load_relaxed(&rt->closing);
+    if (open && !rt->keep_tasks && !aw__load_acquire(&rt->besides)) {
+        aw__rt_end_tasks(rt, AW__FOR_NOW, AW_FOREVER);
         aw__store_release(&rt->closing, 0u);
     }
     aw__thread.running = NULL;
@@ -223,7 +233,7 @@ void aw__rt_disown(aw_runtime *rt) {
 
 /* Run the main future to its end; by the owner. `so_far` is what was counted while another thread
  * owned the runtime and it was polled beside it. */
-static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
+static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far, aw__until until) {
     aw__task *t = &rt->main_task;
     rt->main = f;
     t->flags = AW__MAIN | (so_far->fail ? AW__CANCEL : 0);
@@ -233,9 +243,9 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
     t->cancelling = 0;
     t->status = AW__RUNNING;
     aw__task_wake_local(rt, t);
-    int error = aw__rt_run(rt, AW__MAIN_ENDED);
-    if (error) {
-        aw__report_deadlock(rt);
+    int error = aw__rt_run(rt, until);
+    if (error) aw__report_deadlock(rt);
+    if (!(t->flags & AW__DONE)) {
         /* Its memory is the caller's, who is about to go on: it must be gone first. */
         aw__task_abort_local(t);
         if (aw__rt_run(rt, AW__MAIN_ENDED))
@@ -251,6 +261,11 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far) {
     }
     int status = t->status;
     return status == AW__FINISHED ? 0 : error && status == -ECANCELED ? error : status;
+}
+
+static void run_for(aw_runtime *rt, uint64_t limit) {
+    aw_sleep sleep = aw_sleep_for(limit);
+    run_main(rt, &sleep.future, &(aw__meter){0}, AW__EITHER_ENDED);
 }
 
 /* Another thread owns the runtime: poll the future here. Its timers and joins are served over there.
@@ -297,7 +312,7 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     int error = r == AW_CANCELLED ? fail : 0;
     meter.fail = fail;
     if (owner) {
-        error = run_main(rt, f, &meter);
+        error = run_main(rt, f, &meter, AW__MAIN_ENDED);
         aw__rt_disown(rt);
     }
     aw_parker_free(w.parker);
@@ -331,7 +346,7 @@ int aw_block_on_future(aw_runtime *rt, aw_future *f) {
     }
     if (rt->pool) return aw__pool_block_on(rt, f);
     if (!aw__rt_acquire(rt)) return block_beside(rt, f);
-    int error = run_main(rt, f, &(aw__meter){0});
+    int error = run_main(rt, f, &(aw__meter){0}, AW__MAIN_ENDED);
     aw__rt_disown(rt);
     return error;
 }

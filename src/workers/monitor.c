@@ -38,7 +38,7 @@ static void watch(aw__pool *p, uint64_t now) {
     bool again = false;
     aw__store_relaxed(&p->rt->watch_at, AW_FOREVER);
     p->rt->looks++;
-    aw__pool_each_waiting(p, watch_one, &again);
+    aw__pool_each(p, watch_one, NULL, &again);
     aw__mains_each_asleep(p, watch_one, &again);
     if (again) aw__watch_again(p->rt, now);
 }
@@ -80,6 +80,7 @@ void *aw__monitor_main(void *arg) {
         if (!rest) aw__store_seq(&p->monitor_asleep, 0u);
         aw__os_park(&p->monitor_word, look < until ? look : until);
         aw__store_seq(&p->monitor_asleep, 0u);
+        if (aw__pool_end_alone(p)) return NULL;
         if (aw__load_relaxed(&p->rt->watch_at) != AW_FOREVER) {
             uint64_t now = aw__rt_now(p->rt);
             if (aw__load_relaxed(&p->rt->watch_at) <= now) watch(p, now);

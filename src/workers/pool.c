@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making the workers of a runtime, and ending them. */
+ * Making the workers of a runtime. Ending them is in end.c. */
 #include "workers/pool.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/misuse.h"
-#include "os/park.h"
 #include "os/thread.h"
 #include "workers/quiet.h"
 
@@ -20,8 +18,7 @@ static void unpark_worker(aw__wheel *w) {
     aw__worker_unpark((aw__worker *)(void *)((char *)w - offsetof(aw__worker, wheel)));
 }
 
-/* The first `started` of them leave, and are waited for. */
-static void stop(aw__pool *p, uint32_t started) {
+void aw__pool_stop(aw__pool *p, uint32_t started) {
     aw__store_release(&p->stop, 1u);
     for (uint32_t i = 0; i < started; i++)
         aw__worker_unpark(&p->workers[i]);
@@ -68,7 +65,7 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers, bool apart) {
     }
     if (!error) error = aw__os_thread(&p->monitor, aw__monitor_main, p);
     if (!error) return 0;
-    stop(p, started);
+    aw__pool_stop(p, started);
     aw__pool_free(rt);
     return error;
 }
@@ -78,29 +75,6 @@ void aw__pool_free(aw_runtime *rt) {
     uint32_t workers = p->count;
     rt->pool = NULL;
     aw__release(rt->allocator, p->memory, bytes(workers));
-}
-
-void aw__pool_end(aw_runtime *rt) {
-    aw__pool *p = rt->pool;
-    if (aw__load_acquire(&rt->besides)) aw__misuse("aw_runtime_free while a thread is in block_on");
-    aw__store_seq(&rt->closing, 1u); /* and then look at `live`: see count_down */
-    aw__pool_abort_all(p);
-    aw__store_seq(&p->ending, 1u);
-    while (aw__load_seq(&p->live) && !aw__load_acquire(&p->stuck)) {
-        aw__pool_look(p);
-        aw__os_park(&p->ended_word, AW_FOREVER);
-    }
-    if (aw__load_relaxed(&p->live)) {
-        aw__report_deadlock(rt);
-        aw__rt_log(rt, AW_LOG_PROBLEM, "%zu tasks cannot be cancelled and are left behind",
-                   aw_runtime_task_count(rt));
-    }
-    aw__rt_end_blocking(rt);
-    stop(p, p->count);
-    aw__monitor_wake(p);
-    pthread_join(p->monitor, NULL);
-    aw__inject_close(&p->inject);
-    aw__pool_unkeep(p);
 }
 
 uint32_t aw_runtime_workers(const aw_runtime *rt) {

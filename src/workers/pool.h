@@ -77,6 +77,7 @@ struct aw__pool {
     aw__main *mains;         /* threads in block_on, under the runtime's lock */
     uint32_t main_used;      /* atomic: */
     aw__main main;           /* of the first of them */
+    uint32_t abandoned;      /* atomic: the monitor ends it */
     uint32_t monitor_asleep; /* atomic: see monitor.c */
     uint32_t monitor_word;
     pthread_t monitor;
@@ -110,8 +111,15 @@ static inline void aw__busy_begin(uint64_t *busy, uint64_t now) {
 
 /* pool.c */
 int aw__pool_new(aw_runtime *rt, uint32_t workers, bool apart); /* at least one */
-void aw__pool_end(aw_runtime *rt);
 void aw__pool_free(aw_runtime *rt);
+void aw__pool_stop(aw__pool *p, uint32_t started); /* so many leave, and are waited for */
+
+/* end.c: see there. */
+size_t aw__pool_shutdown(aw_runtime *rt, uint64_t limit);
+void aw__pool_end(aw_runtime *rt);
+void aw__pool_abandon(aw_runtime *rt);
+/* By the monitor. True: it was abandoned, no task is left, and now it is gone. */
+bool aw__pool_end_alone(aw__pool *p);
 
 /* task.c: what runtime/task.c is asked for when the runtime has workers. */
 aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
@@ -122,8 +130,9 @@ void aw__pool_release(aw__task *t);
 void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer);
 /* Abort all of them. */
 void aw__pool_abort_all(aw__pool *p);
-/* Call f for each that is neither running nor about to. */
-void aw__pool_each_waiting(aw__pool *p, void (*f)(aw__task *t, void *data), void *data);
+/* Call `waits` for each that is neither running nor about to, and `runs`, unless NULL, for the others. */
+void aw__pool_each(aw__pool *p, void (*waits)(aw__task *t, void *data),
+                   void (*runs)(aw__task *t, void *data), void *data);
 
 /* queue.c: any thread; the task has been NOTIFIED by who calls. */
 void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding);

@@ -126,6 +126,7 @@ static void tell(aw__pool *p) {
     if (!aw__load_acquire(&p->ending)) return;
     aw__store_release(&p->stuck, 1u);
     aw__os_unpark(&p->ended_word);
+    if (aw__load_seq(&p->abandoned)) aw__monitor_wake(p);
 }
 
 /* ---- Looking ---------------------------------------------------------------------------------- */

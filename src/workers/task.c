@@ -59,25 +59,30 @@ void aw__pool_abort_all(aw__pool *p) {
     }
 }
 
-void aw__pool_each_waiting(aw__pool *p, void (*f)(aw__task *t, void *data), void *data) {
+void aw__pool_each(aw__pool *p, void (*waits)(aw__task *t, void *data),
+                   void (*runs)(aw__task *t, void *data), void *data) {
     for (int i = 0; i < AW__SHARDS; i++) {
         struct aw__shard *s = &p->shards[i];
         aw__lock(&s->lock);
         for (aw__room *r = s->rooms; r; r = r->next) {
             aw__task *t = (aw__task *)(void *)(r + 1);
-            if (!aw__word_watch(&t->word)) continue;
-            f(t, data);
-            if (aw__word_pend(&t->word)) aw__pool_schedule(p, t, false);
+            if (aw__word_watch(&t->word)) {
+                waits(t, data);
+                if (aw__word_pend(&t->word)) aw__pool_schedule(p, t, false);
+            } else if (runs) {
+                runs(t, data);
+            }
         }
         aw__unlock(&s->lock);
     }
 }
 
-/* One less; who ends the runtime waits for the last. Either we see that it is closing, or it sees that
- * nobody is left. */
+/* One less; who ends the runtime waits for the last. Either we see that it is closing, or abandoned, or it
+ * sees that nobody is left. */
 static void count_down(aw__pool *p) {
-    if (aw__fetch_add_seq(&p->live, ~(uint64_t)0) == 1 && aw__load_seq(&p->rt->closing))
-        aw__os_unpark(&p->ended_word);
+    if (aw__fetch_add_seq(&p->live, ~(uint64_t)0) != 1 || !aw__load_seq(&p->rt->closing)) return;
+    aw__os_unpark(&p->ended_word);
+    if (aw__load_seq(&p->abandoned)) aw__monitor_wake(p);
 }
 
 /* ---- References and wakers -------------------------------------------------------------------- */

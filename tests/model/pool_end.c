@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a runtime with workers under every schedule: the real aw__pool_end of workers/pool.c and the
- * tasks of workers/task.c, one worker that runs them, and others who have handles and wakers, or spawn.
- * It ends when the last task has, and the memory goes with whoever is the last to use it. */
+ * The end of a runtime with workers under every schedule: the real workers/end.c and the tasks of
+ * workers/task.c, one worker that runs them, and others who have handles and wakers, or spawn. It ends when
+ * the last task has, waited for or by the monitor, and the memory goes with whoever is the last to use it. */
 #define _GNU_SOURCE
 #include "support/model.h"
 #include "support/model_park.h"
@@ -19,6 +19,7 @@
 #define aw__worker_unpark  modelled_worker_unpark
 #define aw__monitor_main   modelled_monitor_main
 #define aw__monitor_wake   modelled_monitor_wake
+#define aw__pool_look      modelled_pool_look
 #define aw__room_take      modelled_room_take
 #define aw__room_in        modelled_room_in
 #define aw__room_give      modelled_room_give
@@ -31,8 +32,11 @@
 
 static int wait_for_worker(void);
 #define pthread_join(thread, result) wait_for_worker()
+#define pthread_detach(thread)       ((void)0)
+#include "workers/end.c"
 #include "workers/pool.c"
 #undef pthread_join
+#undef pthread_detach
 #include "workers/task.c"
 
 _Thread_local struct modelled_thread modelled_thread; /* nobody is a worker of it */
@@ -141,7 +145,17 @@ void *aw__monitor_main(void *pool) {
     return pool;
 }
 void aw__monitor_wake(aw__pool *p) {
-    (void)p; /* there is none */
+    aw__os_unpark(&p->monitor_word);
+}
+
+void aw__pool_look(aw__pool *p) {
+    (void)aw__load_relaxed(&p->stop); /* it is still there, but nothing is stuck */
+}
+
+static void monitor(void) {
+    aw__pool *p = rt->pool;
+    while (!aw__pool_end_alone(p))
+        aw__os_park(&p->monitor_word, AW_FOREVER);
 }
 
 static bool can_work(void *pool) {
@@ -182,6 +196,9 @@ static int wait_for_worker(void) {
 static void end(void) {
     aw__pool_end(rt);
 }
+static void abandon(void) {
+    aw__pool_abandon(rt);
+}
 static void drop_and_wake(void) {
     aw__pool_drop(aw__task_of(handles[0]));
     aw_waker_wake(waker);
@@ -202,15 +219,19 @@ static void nothing_is_left(void) {
     model_check(freed == 1 && model_allocated() == 0);
     model_check(ended[0] == 1 && discarded[0] == ready[0]);
 }
-static void nothing_is_left_of_the_late_one(void) {
-    nothing_is_left();
-    model_check(ended[1] == 1 && discarded[1] == 0);
-}
 static void it_was_discarded_or_cancelled(void) {
     model_check(freed == 1 && model_allocated() == 0);
     model_check(ended[0] == 1 && discarded[0] <= 1);
 }
-
+static void all_but_what_others_hold(void) {
+    model_check(freed == 0 && ended[0] == 1);
+    drop_and_wake();
+    it_was_discarded_or_cancelled();
+}
+static void nothing_is_left_of_the_late_one(void) {
+    nothing_is_left();
+    model_check(ended[1] == 1 && discarded[1] == 0);
+}
 MODEL(the_runtime_ends_when_its_last_task_does, .setup = setup_ready,
       .threads = {end, work, drop_and_wake}, .check = it_was_discarded_or_cancelled, .stale = 1)
 MODEL(a_task_that_waits_is_cancelled_at_the_end, .setup = setup,
@@ -219,6 +240,12 @@ MODEL(an_abort_may_come_with_the_end, .setup = setup, .threads = {end, work, abo
       .check = nothing_is_left, .stale = 1)
 MODEL(a_spawn_that_comes_with_the_end_is_cancelled, .setup = setup,
       .threads = {end, work, spawn_late}, .check = nothing_is_left_of_the_late_one, .stale = 1)
+
+MODEL(an_abandoned_runtime_ends_by_itself, .setup = setup_ready,
+      .threads = {abandon, work, monitor}, .check = all_but_what_others_hold, .stale = 1)
+MODEL(an_abandoned_runtime_is_freed_by_whoever_is_last, .setup = setup,
+      .threads = {abandon, work, monitor, drop_and_wake}, .check = nothing_is_left,
+      .preemptions = 1)
 
 /* ---- Orders ----------------------------------------------------------------------------------- */
 
@@ -231,13 +258,31 @@ static const struct model late = {.setup = setup,
                                   .check = nothing_is_left_of_the_late_one,
                                   .preemptions = 1};
 
+static const struct model alone = {.setup = setup,
+                                   .threads = {abandon, work, monitor},
+                                   .check = all_but_what_others_hold,
+                                   .preemptions = 1};
 /* What belongs to a task is passed on by its word and by the locks of the lists, and what belongs to the
  * runtime by `allocated`. `closing` and `live` are numbers, of which one sees the other. */
+static const struct model_harmless of_ends[] = {
+    {"close_pool", "aw__load_acquire(&rt->besides)", "acquire", "it is only looked at"},
+    {"close_pool", "aw__store_seq(&rt->closing", "release", "a number"},
+    {"aw__pool_abandon", "aw__store_release(", "release", "the wake that follows passes it on"},
+    {"aw__pool_end_alone", "aw__load_seq(&p->abandoned)", "acquire", "a number"},
+    {"aw__pool_abandon", "aw__store_seq(&p->ending", "release", "who looks is not in this model"},
+    {"aw__pool_abandon", "aw__store_seq(&p->ending", "seq_cst", "who looks is not in this model"},
+    {"wait_for_tasks", "aw__store_seq(&p->ending", "release", "who looks is not in this model"},
+    {"wait_for_tasks", "aw__store_seq(&p->ending", "seq_cst", "who looks is not in this model"},
+    {"wait_for_tasks", "aw__load_acquire(&p->stuck)", "acquire", "what it says stays true"},
+    {"end_workers", "aw__load_acquire(&p->stuck)", "acquire", "what it says stays true"},
+    {"aw__pool_end_alone", "aw__load_acquire(&p->stuck)", "acquire", "what it says stays true"},
+    {"aw__pool_end_alone", "aw__load_seq(&p->live)", "acquire",
+     "the workers are joined after that"},
+    {"wait_for_tasks", "aw__load_seq(&p->live)", "acquire", "the workers are joined after that"},
+    {0}};
 static const struct model_harmless of_pools[] = {
-    {"aw__pool_end", "aw__load_acquire(&rt->besides)", "acquire", "it is only looked at"},
-    {"aw__pool_end", "aw__store_seq(&rt->closing", "release", "a number"},
-    {"aw__pool_end", "aw__load_seq(&p->live)", "acquire", "the workers are joined after that"},
-    {"stop", "aw__store_release(", "release", "no task is left, so nobody needs what was before"},
+    {"aw__pool_stop", "aw__store_release(", "release",
+     "no task is left, so nobody needs what was before"},
     {0}};
 static const struct model_harmless of_tasks[] = {
     {"list_add", "aw__load_acquire(", "acquire", "the lock of the list passes it on"},
@@ -246,5 +291,6 @@ static const struct model_harmless of_tasks[] = {
     {"count_down", "aw__load_seq(", "acquire", "a number"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_the_end, "workers/pool.c", of_pools, &early, &late)
-MODEL_ORDERS(the_orders_of_the_last_task, "workers/task.c", of_tasks, &early, &late)
+MODEL_ORDERS(the_orders_of_the_end, "workers/end.c", of_ends, &early, &late, &alone)
+MODEL_ORDERS(the_orders_of_stopping, "workers/pool.c", of_pools, &early, &late)
+MODEL_ORDERS(the_orders_of_the_last_task, "workers/task.c", of_tasks, &early, &late, &alone)

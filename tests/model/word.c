@@ -381,6 +381,21 @@ MODEL(a_task_is_woken_and_joined_and_its_wakers_go, .setup = setup_new,
       .threads = {work, wake_first, wake_second, join}, .check = its_output_was_taken,
       .preemptions = 1, .stale = 1)
 
+/* Rule 6: somebody looks at the frame while it waits. It has a reference. */
+static void look(void) {
+    if (aw__word_watch(&task->word)) {
+        model_check(model_read(&((struct gate *)aw__task_frame(task))->polls) >= 0);
+        if (aw__word_pend(&task->word)) aw__pool_schedule(rt->pool, task, true);
+    }
+    aw_waker_drop(wakers[1]);
+}
+static void setup_looking(void) {
+    setup_needing(1, false, 2);
+}
+
+MODEL(who_looks_at_a_frame_is_alone_and_loses_no_wake, .setup = setup_looking,
+      .threads = {work, wake_first, look}, .check = it_can_be_given_back, .stale = 1)
+
 /* ---- Mistakes --------------------------------------------------------------------------------- */
 
 /* Two steps: a wake between them finds it running, and leaves it to who runs it. */
@@ -422,6 +437,8 @@ MODEL_BROKEN(a_task_without_a_reference_is_gone, "free", .setup = setup_waiting,
 static const struct model_harmless harmless[] = {
     {"aw__word_run", "aw__fetch_sub(", "release",
      "what a worker did until then is passed on when the poll is over"},
+    {"aw__word_watch", "aw__cas(", "release", "who looks has changed nothing"},
+    {"aw__word_watch", "aw__cas(", "failure", "it only decides whether to try again"},
     {"aw__word_pend", "aw__fetch_sub(", "acquire",
      "a wake that came meanwhile is acquired by the run that follows"},
     {"aw__word_unjoin", "aw__fetch_and(", "acquire",
@@ -438,7 +455,8 @@ MODEL_ORDERS(the_orders_of_the_word, "workers/word.h", harmless, &model_no_wake_
              &model_a_join_that_is_cancelled_is_left_alone,
              &model_an_output_that_nobody_takes_is_discarded_once,
              &model_who_sees_that_it_is_done_sees_the_output,
-             &model_an_abort_comes_before_or_after_the_end)
+             &model_an_abort_comes_before_or_after_the_end,
+             &model_who_looks_at_a_frame_is_alone_and_loses_no_wake)
 
 MODEL_ORDERS(the_orders_of_joins, "workers/join.c", model_all_matter,
              &model_a_join_may_change_its_waker, &model_a_join_may_follow_one_that_was_cancelled,

@@ -68,6 +68,7 @@ static inline void aw__spin_hint(void) {}
 #include "runtime/report.c"
 #include "runtime/runtime.c"
 #include "runtime/scheduler.c"
+#include "runtime/shutdown.c"
 #include "runtime/sleep.c"
 #include "runtime/task.c"
 #include "runtime/wheel.c"

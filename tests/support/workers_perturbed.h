@@ -23,6 +23,7 @@
 #define waker_drop        pool_waker_drop
 #define waker_wake        pool_waker_wake
 #define waker_wake_by_ref pool_waker_wake_by_ref
+#include "workers/end.c"
 #include "workers/join.c"
 #include "workers/pool.c"
 #include "workers/queue.c"
