@@ -81,16 +81,22 @@ void test_check_contains(const char *file, int line, const char *expression, con
 
 /* ---- Death tests ------------------------------------------------------------------------------ */
 
+/* The library's, if it is linked: see os/fork.h. */
+extern uint32_t aw__fork_generation __attribute__((weak));
+
 struct test_death test_death_begin(const char *file, int line) {
     int ends[2];
     /* What is still buffered would otherwise be written by parent and child. */
     fflush(stdout);
     fflush(stderr);
     if (pipe(ends) != 0) test_fail(file, line, "pipe: %s", strerror(errno));
+    uint32_t generation = &aw__fork_generation ? aw__fork_generation : 0;
     pid_t child = fork();
     if (child < 0) test_fail(file, line, "fork: %s", strerror(errno));
     if (child == 0) {
         struct rlimit no_core = {0, 0};
+        /* It stands for the parent, and shall die as that would: there was no fork. */
+        if (&aw__fork_generation) aw__fork_generation = generation;
         setrlimit(RLIMIT_CORE, &no_core);
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);

@@ -5,7 +5,15 @@
  *
  *     int main(void) { return aw_run(AW_CALL(hello, .n = 3)); }
  *
- * Several runtimes may exist and share nothing. */
+ * Several runtimes may exist and share nothing.
+ *
+ * In the child of a fork the runtimes that were made before are not run, whoever ran them: spawn, block_on and
+ * joins of tasks that have not ended give -EOWNERDEAD, wakes and aborts do nothing, and aw_runtime_current does
+ * not name them. aw_runtime_free (and aw_runtime_abandon) gives their memory back without running anything: what
+ * tasks and outputs own is lost, stacks of fibers included, and so is what a thread was using just then. Handles and
+ * wakers can be dropped, before or after that. What tasks wait for (a notify, a oneshot) must not be used: a
+ * thread that is gone may have it locked. New runtimes work. After a fork inside a task, the child may only call
+ * exec or _exit. */
 #ifndef AWAKE_RUNTIME_H
 #define AWAKE_RUNTIME_H
 

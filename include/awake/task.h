@@ -12,8 +12,9 @@
  * from any thread, by one at a time; they may outlive the runtime.
  *
  * A spawn that fails (no memory: -ENOMEM, shutting down: -ECANCELED, no runtime: -ENXIO, storage in
- * use: -EBUSY, no such worker: -EINVAL, more than max_tasks: -EAGAIN) cancels the unstarted future before it returns, and gives a handle that joins with that
- * error. Such a handle is dropped like any other; it must not be looked into. */
+ * use: -EBUSY, no such worker: -EINVAL, more than max_tasks: -EAGAIN, in the child of a fork: -EOWNERDEAD)
+ * cancels the unstarted future before it returns, and gives a handle that joins with that error. Such a
+ * handle is dropped like any other; it must not be looked into. */
 #ifndef AWAKE_TASK_H
 #define AWAKE_TASK_H
 

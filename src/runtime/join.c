@@ -24,6 +24,7 @@ static void list_remove(aw_runtime *rt, aw_task_join_future *j) {
 }
 
 static void unlink_outside(aw_task_join_future *j, aw_runtime *rt) {
+    if (aw__rt_forked(rt)) return; /* nobody looks at the list any more, or gives the lock back */
     aw__lock(&rt->lock);
     if (j->linked) list_remove(rt, j);
     aw__unlock(&rt->lock);
@@ -58,6 +59,7 @@ void aw__join_twice(const aw__task *t) {
 /* Not on the owner's thread, or not for the first time. */
 static AW__COLD aw_poll wait(aw_task_join_future *j, aw__task *t, aw_cx *cx) {
     aw_runtime *rt = aw__task_rt(t);
+    if (aw__rt_forked(rt)) return aw__join_forked(j, cx);
     bool outside = !aw__is_owner(rt);
     bool same = j->future.state != AW__JOIN_FRESH && j->outside == outside &&
                 aw_waker_will_wake(&j->waker, cx->waker);

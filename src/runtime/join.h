@@ -4,6 +4,8 @@
 #ifndef AW_RUNTIME_JOIN_H
 #define AW_RUNTIME_JOIN_H
 
+#include <errno.h>
+
 #include "runtime/runtime.h"
 
 enum { /* state of a join */
@@ -33,6 +35,13 @@ static inline aw_poll aw__join_take(aw_task_join_future *j, aw__task *t, int sta
         j->future.state = AW__JOIN_TOOK;
     }
     j->out = status == AW__TAKEN ? 0 : status; /* TAKEN: by a join before this one */
+    return AW_READY;
+}
+
+/* In the child of a fork: the task will never end. */
+static inline aw_poll aw__join_forked(aw_task_join_future *j, aw_cx *cx) {
+    aw__join_disarm(j, cx);
+    j->out = -EOWNERDEAD;
     return AW_READY;
 }
 

@@ -154,7 +154,7 @@ void aw__report_sleeps(const aw_runtime *rt, size_t count) {
 int aw_runtime_describe(const aw_runtime *rt, char *buf, size_t size) {
     aw__text text = {buf, size, 0};
     if (size) buf[0] = 0;
-    add_all(&text, rt);
+    if (!aw__rt_forked(rt)) add_all(&text, rt);
     return (int)text.length;
 }
 

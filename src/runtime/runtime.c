@@ -43,6 +43,7 @@ void aw__rt_park(aw_runtime *rt, uint64_t deadline) {
 }
 
 void aw__rt_unpark(aw_runtime *rt) {
+    if (aw__rt_forked(rt)) return; /* the one who sleeps is in another process */
     if (rt->seam.unpark)
         rt->seam.unpark(rt->seam.data);
     else
@@ -77,7 +78,9 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     memset(rt, 0, sizeof *rt);
     error = set_seam(rt, o.seam);
     if (!error) error = set_threads(rt, &o);
+    if (!error) error = aw__fork_watch();
     if (error) return error;
+    rt->generation = aw__fork_generation;
     rt->in_storage = true;
     rt->allocator = o.allocator ? o.allocator : aw_get_allocator();
     rt->log = o.log;
@@ -135,7 +138,9 @@ int aw_runtime_new(aw_runtime **out, const aw_runtime_options *options) {
 aw_runtime *aw_runtime_current(void) {
     if (aw__thread.running) return aw__thread.running;
     if (aw__thread.worker) return aw__thread.worker->pool->rt;
-    return aw__thread.beside ? aw__thread.beside : aw__thread.entered;
+    if (aw__thread.beside) return aw__thread.beside;
+    aw_runtime *rt = aw__thread.entered;
+    return rt && aw__rt_forked(rt) ? NULL : rt;
 }
 
 aw_runtime *aw_cx_runtime(const aw_cx *cx) {

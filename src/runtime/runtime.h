@@ -9,6 +9,7 @@
 
 #include "core/limit.h"
 #include "core/misuse.h"
+#include "os/fork.h"
 #include "runtime/room.h"
 #include "runtime/task.h"
 #include "runtime/threads.h"
@@ -23,6 +24,8 @@ struct aw_runtime {
     uint32_t blocking_threads;
     uint32_t max_blocking;
     uint64_t blocking_idle;
+    uint32_t generation;   /* of the process that made it: see os/fork.h */
+    bool forgotten;        /* in the child of a fork: freed, but for what has handles and wakers */
     struct aw__pool *pool; /* its workers; NULL: it runs on the thread that is in block_on */
     /* Running tasks. */
     aw__queue ready;   /* woken, in order */
@@ -96,6 +99,11 @@ struct aw__thread {
 };
 extern _Thread_local struct aw__thread aw__thread __attribute__((tls_model("initial-exec")));
 
+/* Whether this is the child of a fork, and it was made before. */
+static inline bool aw__rt_forked(const aw_runtime *rt) {
+    return AW__UNLIKELY(rt->generation != aw__fork_generation);
+}
+
 static inline bool aw__is_owner(const aw_runtime *rt) {
     return aw__thread.running == rt;
 }
@@ -140,6 +148,9 @@ void aw__rt_end_blocking(aw_runtime *rt);
 void aw__rt_free_memory(aw_runtime *rt);
 /* Its tasks will never end: it stays, where a leak checker finds it. */
 void aw__rt_leave_alive(aw_runtime *rt);
+
+/* forked.c: in place of aw_runtime_free, in the child of a fork. */
+void aw__rt_forget(aw_runtime *rt);
 
 /* Any thread: one less of what keeps it from being a deadlock. */
 void aw__rt_unhold(aw_runtime *rt, uint32_t *count);

@@ -340,9 +340,10 @@ static int refuse(aw_future *f) {
 
 int aw_block_on_future(aw_runtime *rt, aw_future *f) {
     if (inside()) return refuse(f);
-    if (aw__load_acquire(&rt->closing) == AW__FOR_EVER) {
+    bool forked = aw__rt_forked(rt);
+    if (forked || aw__load_acquire(&rt->closing) == AW__FOR_EVER) {
         aw__cancel_unstarted(f);
-        return -ESHUTDOWN;
+        return forked ? -EOWNERDEAD : -ESHUTDOWN;
     }
     if (rt->pool) return aw__pool_block_on(rt, f);
     if (!aw__rt_acquire(rt)) return block_beside(rt, f);

@@ -14,14 +14,13 @@
 
 /* Runtimes with tasks that will never end, because nobody runs them. They are left alive on purpose: from
  * here a leak checker finds them. */
-static aw_runtime *left_alive;
-static uint32_t left_alive_lock;
+static aw_runtime *left_alive; /* atomic */
 
 void aw__rt_leave_alive(aw_runtime *rt) {
-    aw__lock(&left_alive_lock);
-    rt->next_left = left_alive;
-    left_alive = rt;
-    aw__unlock(&left_alive_lock);
+    aw_runtime *head = aw__load_relaxed(&left_alive);
+    do
+        rt->next_left = head;
+    while (!aw__cas(&left_alive, &head, rt));
 }
 
 static void check_outside(const char *call) {
@@ -72,6 +71,7 @@ void aw__rt_end_blocking(aw_runtime *rt) {
 size_t aw_runtime_shutdown(aw_runtime *rt, uint64_t limit) {
     size_t left;
     check_outside("aw_runtime_shutdown");
+    if (aw__rt_forked(rt)) return aw_runtime_task_count(rt);
     if (rt->pool) {
         left = aw__pool_shutdown(rt, limit);
     } else {
@@ -88,6 +88,10 @@ size_t aw_runtime_shutdown(aw_runtime *rt, uint64_t limit) {
 void aw_runtime_free(aw_runtime *rt) {
     if (!rt) return;
     check_outside("aw_runtime_free");
+    if (aw__rt_forked(rt)) {
+        aw__rt_forget(rt);
+        return;
+    }
     if (rt->pool) {
         aw__pool_end(rt);
         return;
@@ -101,6 +105,10 @@ void aw_runtime_free(aw_runtime *rt) {
 void aw_runtime_abandon(aw_runtime *rt) {
     if (!rt) return;
     check_outside("aw_runtime_abandon");
+    if (aw__rt_forked(rt)) {
+        aw__rt_forget(rt);
+        return;
+    }
     if (rt->pool) {
         aw__pool_abandon(rt);
         return;

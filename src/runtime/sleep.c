@@ -31,6 +31,7 @@ static uint32_t state_of(const aw_sleep *s) {
 static void leave(aw_sleep *s) {
     aw__wheel *w = s->wheel;
     if (state_of(s) == AW__SLEEP_FIRED && aw__thread.wheel == w && !w->shared) return;
+    if (aw__rt_forked(w->rt)) return; /* nobody fires it any more, or gives the lock back */
     aw__lock(&w->lock);
     if (s->future.state == AW__SLEEP_LINKED) aw__wheel_remove(w, s);
     aw__unlock(&w->lock);
@@ -85,6 +86,10 @@ static aw_poll sleep_poll(aw_future *self, aw_cx *cx) {
     const aw__wheel *w = s->wheel;
     bool due = state == AW__SLEEP_FIRED || (aw__thread.wheel == w && s->when <= w->now);
     if (due && aw_cx_spend(cx)) return sleep_end(s, cx);
+    if (aw__rt_forked(w->rt)) {
+        s->out = -EOWNERDEAD;
+        return sleep_end(s, cx);
+    }
     /* Only we write the waker of a linked sleep, so we may look at it; writing takes the lock. */
     if (aw_waker_will_wake(&s->waker, cx->waker)) return AW_PENDING;
     aw__lock(&s->wheel->lock);
@@ -119,7 +124,8 @@ const aw_future_type aw_sleep_type = {
 };
 
 void aw_sleep_reset(aw_sleep *s, uint64_t deadline) {
-    if (aw_future_ended(&s->future) || state_of(s) < AW__SLEEP_LINKED) {
+    if (aw_future_ended(&s->future) || state_of(s) < AW__SLEEP_LINKED ||
+        aw__rt_forked(s->wheel->rt)) {
         *s = aw_sleep_until(deadline);
         return;
     }

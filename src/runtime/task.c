@@ -21,7 +21,10 @@
 
 /* The runtime has ended: there is no owner, the lock makes us one (rule 5). Of what can be asked only
  * giving back references is left to do. */
-static void serve_orphan(aw_runtime *rt, aw__task *t) {
+void aw__task_serve_orphan(aw__task *t) {
+    aw_runtime *rt = aw__task_rt(t);
+    bool forked = aw__rt_forked(rt);
+    if (forked && !rt->forgotten) return; /* a thread that is gone may have had the lock */
     aw__lock(&rt->lock);
     uint32_t bits = aw__exchange(&t->shared, 0u);
     t->local += aw__ref_count(bits);
@@ -29,7 +32,7 @@ static void serve_orphan(aw_runtime *rt, aw__task *t) {
         aw__unlock(&rt->lock);
         return;
     }
-    if (bits & AW__DROP && aw__load_relaxed(&t->status) == AW__FINISHED) {
+    if (bits & AW__DROP && aw__load_relaxed(&t->status) == AW__FINISHED && !forked) {
         aw__unlock(
             &rt->lock); /* not with the lock: it is the user's code. The handle keeps the task */
         aw_future_discard(aw__task_frame(t));
@@ -54,7 +57,7 @@ void aw__task_request(aw__task *t, uint32_t bits, int refs) {
         if (send) new |= AW__INBOX;
     } while (!aw__cas(&t->shared, &old, new));
     /* Without INBOX, and without a reference of ours, the task may be gone by now. */
-    if (send && !(old & AW__INBOX) && !aw__inbox_push(rt, t)) serve_orphan(rt, t);
+    if (send && !(old & AW__INBOX) && !aw__inbox_push(rt, t)) aw__task_serve_orphan(t);
 }
 
 void aw__task_serve(aw__task *t) {
@@ -202,7 +205,10 @@ AW__COLD void aw__hook_task(const aw_runtime *rt, const aw__task *t, int status)
 /* `worker` is counted from 1; 0: any. */
 static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
                                const aw_place *place, void *storage) {
-    if (!rt) rt = aw__thread.running ? aw__thread.running : aw_runtime_current();
+    if (!rt)
+        rt = aw__thread.running ? aw__thread.running : aw_runtime_current();
+    else if (aw__rt_forked(rt))
+        return aw__spawn_failed(f, -EOWNERDEAD);
     if (!rt) {
         aw_log(AW_LOG_PROBLEM, "%s:%d: spawn of '%s' outside a runtime: enter one first",
                place->file, place->line, f->type->name);

@@ -146,5 +146,6 @@ void aw__task_release(aw__task *t);
 void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer);
 /* Act on what other threads asked for (rule 2), or, once closed, on their behalf (rule 5). */
 void aw__task_serve(aw__task *t);
+void aw__task_serve_orphan(aw__task *t);
 
 #endif

@@ -132,3 +132,20 @@ bool aw__pool_end_alone(aw__pool *p) {
     finish_pool(p);
     return true;
 }
+
+/* ---- In the child of a fork ------------------------------------------------------------------- */
+
+void aw__pool_forget(aw_runtime *rt) {
+    aw__pool *p = rt->pool;
+    for (int i = 0; i < AW__SHARDS; i++) {
+        struct aw__shard *s = &p->shards[i];
+        if (aw__load_relaxed(&s->lock)) continue; /* who had it is gone: the list may be torn */
+        aw__room *next = s->rooms;
+        s->rooms = NULL;
+        for (aw__room *r; (r = next);) {
+            next = r->next;
+            aw__pool_release((aw__task *)(void *)(r + 1));
+        }
+    }
+    aw__pool_unkeep(p);
+}

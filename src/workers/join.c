@@ -8,7 +8,7 @@
 
 /* It is done, and a worker may still be taking our waker. */
 static void wait_for_worker(const aw__task *t) {
-    for (int tries = 0; aw__load_acquire(&t->joiner);)
+    for (int tries = 0; aw__load_acquire(&t->joiner) && !aw__rt_forked(aw__task_rt(t));)
         aw__os_wait(&tries);
 }
 
@@ -27,6 +27,7 @@ aw_poll aw__pool_join_poll(aw_task_join_future *j, aw__task *t, aw_cx *cx) {
         if (armed) wait_for_worker(t); /* the waker of the poll before may be gone */
         return AW_PENDING;
     }
+    if (aw__rt_forked(aw__task_rt(t))) return aw__join_forked(j, cx);
     if (armed) {
         if (aw_waker_will_wake(&j->waker, cx->waker)) return AW_PENDING;
         if (aw__word_unjoin(&t->word)) return finish(j, t, cx);

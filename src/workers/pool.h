@@ -118,6 +118,7 @@ void aw__pool_stop(aw__pool *p, uint32_t started); /* so many leave, and are wai
 size_t aw__pool_shutdown(aw_runtime *rt, uint64_t limit);
 void aw__pool_end(aw_runtime *rt);
 void aw__pool_abandon(aw_runtime *rt);
+void aw__pool_forget(aw_runtime *rt); /* in the child of a fork */
 /* By the monitor. True: it was abandoned, no task is left, and now it is gone. */
 bool aw__pool_end_alone(aw__pool *p);
 

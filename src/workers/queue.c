@@ -43,11 +43,13 @@ static void push_pinned(aw__worker *w, aw__task *t) {
 void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
     aw__worker *w = aw__thread.worker;
     uint16_t pin = aw__load_relaxed(&t->pin);
+    bool foreign = !w || w->pool != p;
+    if (foreign && aw__rt_forked(p->rt)) return; /* nobody is there to run it */
     if (AW__UNLIKELY(pin)) {
         push_pinned(&p->workers[pin - 1], t);
         return;
     }
-    if (!w || w->pool != p) {
+    if (foreign) {
         aw__inject_push(&p->inject, t, t);
     } else if (yielding) {
         aw__worker_push(w, t);

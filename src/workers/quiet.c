@@ -157,6 +157,7 @@ void aw__pool_look(aw__pool *p) {
     int64_t waits;
     if (aw__idle_parked(aw__load_seq(&p->idle.word)) != p->count) return;
     if (aw__load_acquire(&p->rt->holds) || aw__load_acquire(&p->stop)) return;
+    if (aw__rt_forked(p->rt)) return; /* who is counted there is gone */
     bool paused = aw__load_acquire(&p->rt->paused);
     if (!somebody_waits(p, &waits) || (!paused && waits > 0)) return;
     aw__lock(&p->look_lock);

@@ -210,7 +210,8 @@ void aw__pool_abort(aw__task *t) {
 }
 
 void aw__pool_drop(aw__task *t) {
-    if (aw__word_drop_handle(&t->word) && aw__load_relaxed(&t->status) == AW__FINISHED)
+    if (aw__word_drop_handle(&t->word) && aw__load_relaxed(&t->status) == AW__FINISHED &&
+        !aw__rt_forked(aw__task_rt(t)))
         aw_future_discard(aw__task_frame(t));
     aw__pool_release(t);
 }

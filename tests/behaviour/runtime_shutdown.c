@@ -248,12 +248,13 @@ ON_BOTH(one_message_names_as_many_as_it_has_room_for) {
 }
 
 /* The limit is one of the runtime's clock, which jumps when there is nothing else to wait for. */
-TEST(a_paused_clock_jumps_to_the_limit) {
+ON_BOTH(a_paused_clock_jumps_to_the_limit) {
     hold h = HOLD;
     kept_log log = KEPT_LOG;
-    aw_runtime *rt = runtime_new(NULL, &log, NULL, true);
+    aw_runtime *rt = new_runtime(workers, NULL, &log);
+    CHECK_EQ(aw_clock_pause(rt), 0);
     aw_task_drop(aw_spawn_on(rt, stubborn(&h)));
-    begin(rt, 0, 1);
+    begin(rt, workers, 1);
     uint64_t before = aw_now(rt), real = test_now_ns();
     CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(3600)), 1);
     CHECK_EQ(aw_now(rt) - before, AW_SEC(3600));
@@ -295,6 +296,7 @@ ON_WORKERS(abandoned_tasks_are_ended_by_the_workers) {
     aw_runtime *rt = workers_new(workers, &m, &log);
     aw_task_drop(aw_spawn_on(rt, stubborn(&h)));
     aw_task_drop(aw_spawn_on(rt, through(&g)));
+    begin(rt, workers, 2);
     aw_runtime_abandon(rt);
     WAIT_UNTIL(LOAD(g.ends) && LOAD(h.cancels)); /* nobody waits for them */
     CHECK_GT(memory_in_use(&m), 0);
@@ -364,6 +366,38 @@ TEST(tasks_that_nobody_runs_any_more_stay_alive) {
     aw_task_drop(a);
     CHECK_EQ(memory_in_use(&m), 3);
     CHECK_EQ(h[0].ends + h[1].ends, 0);
+}
+
+/* Pending for ever once it is cancelled, and nobody could wake it. */
+static aw_poll lost_cancel(aw_future *self, aw_cx *cx) {
+    hold *h = ((struct stubborn *)self)->hold;
+    (void)cx;
+    pthread_mutex_lock(&h->lock);
+    aw_waker w = aw_waker_take(&h->waker);
+    pthread_mutex_unlock(&h->lock);
+    if (w.type) aw_waker_drop(w);
+    return AW_PENDING;
+}
+static const aw_future_type lost_type = {AW_TYPE_OF(struct stubborn, "lost"), .poll = stubborn_poll,
+                                         .cancel = lost_cancel};
+
+/* The threads leave, and the task stays alive: LeakSanitizer looks at that, too. */
+ON_WORKERS(an_abandoned_runtime_does_not_wait_for_what_can_never_end) {
+    static hold h = HOLD;
+    static kept_log log = KEPT_LOG;
+    static memory m;
+    size_t threads = other_threads();
+    aw_runtime *rt = workers_new(workers, &m, &log);
+    struct stubborn lost = {AW_FUTURE_INIT(&lost_type), 0, &h};
+    struct stubborn *handle = aw_spawn_on(rt, lost);
+    begin(rt, workers, 1);
+    aw_runtime_abandon(rt);
+    WAIT_UNTIL(threads_here() <= threads);
+    CHECK_EQ(log_count(&log, "1 tasks cannot be cancelled and are left behind"), 1);
+    CHECK(!aw_task_is_finished(handle));
+    aw_task_abort(handle);
+    aw_task_drop(handle);
+    CHECK_GT(memory_in_use(&m), 0);
 }
 
 /* ---- While others are busy -------------------------------------------------------------------- */

@@ -62,6 +62,7 @@ static inline void aw__spin_hint(void) {}
 
 #include "runtime/clock.c"
 #define disarm disarm_join /* there is one in sleep.c too */
+#include "runtime/forked.c"
 #include "runtime/join.c"
 #undef disarm
 #include "runtime/local.c"
