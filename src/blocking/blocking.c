@@ -212,6 +212,10 @@ uint32_t aw__blocking_end(aw__blocking *b) {
     uint32_t detached;
     while (aw__load_seq(&b->threads) > (detached = aw__load_acquire(&b->detached)))
         aw__os_park(&b->end_word, AW_FOREVER);
+    /* They are about to leave; after this nobody uses the runtime's allocator but those that are busy. */
+    for (int tries = 0;
+         aw__load_acquire(&b->owners) > 1 + (detached = aw__load_acquire(&b->detached));)
+        aw__os_wait(&tries);
     release_pool(b);
     return detached;
 }
