@@ -22,6 +22,7 @@
 #undef list_remove
 #include "runtime/runtime.c"
 #include "runtime/scheduler.c"
+#include "runtime/shutdown.c"
 #include "runtime/sleep.c"
 #include "runtime/task.c"
 #include "runtime/wheel.c"
@@ -192,7 +193,7 @@ MODEL(an_output_is_visible_to_who_sees_that_the_task_has_ended, .setup = setup_t
 #if defined(MODEL_SEES_PLAIN)
 static const struct model_harmless harmless[] = {
     {"aw__task_request", "aw__cas(", "failure", "the next try acquires what it needs"},
-    {"serve_orphan", "aw__exchange(", "acquire",
+    {"aw__task_serve_orphan", "aw__exchange(", "acquire",
      "aw__task_release loads the word once more, with acquire, before anything is freed"},
     {"aw__task_release", "aw__load_acquire(", "acquire",
      "who last changed the count from outside either has sent the task in, and the exchange that "
