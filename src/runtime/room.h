@@ -15,11 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* Unless somebody has said it. */
+#ifndef AW__SLABS
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(AW_VALGRIND)
 #define AW__SLABS 0
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define AW__SLABS 0
+#endif
 #endif
 #endif
 #ifndef AW__SLABS

@@ -19,6 +19,7 @@
 #include "workers/inject.h"
 #include "workers/main.h"
 #include "workers/ring.h"
+#include "workers/shelf.h"
 #include "workers/word.h"
 
 typedef struct aw__pool aw__pool;
@@ -37,6 +38,7 @@ typedef struct aw__worker {
     bool searching;   /* see idle.h */
     bool woken;       /* the running task, by itself, and not to yield */
     aw__queue pinned; /* ready, and for this worker only */
+    aw__shelf shelf;  /* room for tasks */
     pthread_t thread;
     /* Shared with the others. */
     aw__sleeper sleeper __attribute__((aligned(64)));
@@ -64,6 +66,7 @@ struct aw__pool {
     aw_runtime *rt;
     aw__idle idle;
     aw__inject inject;
+    aw__depot depot;
     struct aw__shard shards[AW__SHARDS];
     uint64_t live; /* atomic: tasks that have not ended */
     uint64_t

@@ -91,7 +91,7 @@ void aw__pool_release(aw__task *t) {
     if (!aw__word_unref(&t->word)) return;
     aw_runtime *rt = aw__task_rt(t);
     if (AW__UNLIKELY(t->place & 1)) aw__locals_free(t);
-    aw__room_give(t);
+    aw__shelf_give(rt->pool, t);
     aw__pool_unkeep(rt->pool);
 }
 
@@ -151,7 +151,7 @@ static uint16_t pin_for(aw__pool *p, uint32_t asked, const aw_future *f) {
 aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
                           const aw_place *place, void *storage) {
     aw__pool *p = rt->pool;
-    aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
+    aw__task *t = storage ? aw__room_in(rt, storage) : aw__shelf_take(p, size);
     if (!t) return aw__spawn_undone(rt, f, -ENOMEM);
     t->next = t->inbox_next = NULL;
     t->word = aw__word_new();

@@ -169,9 +169,10 @@ static void park(aw__worker *w) {
     uint64_t next = aw__wheel_next(&w->wheel, false);
     if (aw__load_acquire(&p->rt->paused)) next = AW_FOREVER; /* it stands still */
     if (next != AW_FOREVER) next -= aw__load_relaxed(&p->rt->clock_lead);
-    if (aw__stacks_here) {
-        uint64_t look = aw__stacks_idle(aw__os_now());
-        if (look < next) next = look;
+    if (aw__stacks_here || w->shelf.trim_at != AW_FOREVER) {
+        uint64_t now = aw__os_now(), stacks = aw__stacks_idle(now), shelf = aw__shelf_idle(w, now);
+        if (stacks < next) next = stacks;
+        if (shelf < next) next = shelf;
     }
     bool work = last && aw__pool_anything(p);
     if (!work) aw__pool_look(p);
@@ -208,6 +209,7 @@ void *aw__worker_main(void *arg) {
         }
         run_task(w, t);
     }
+    aw__shelf_clear(w);
     aw__thread.worker = NULL;
     aw__thread.wheel = NULL;
     aw__thread_ends(&p->rt->threads, AW_THREAD_WORKER, w->index);

@@ -12,9 +12,9 @@
 /* In place of the library's. */
 #define aw__lock_slow      modelled_lock_slow
 #define aw__pool_schedule  modelled_schedule
-#define aw__room_take      modelled_room_take
+#define aw__shelf_take     modelled_shelf_take
+#define aw__shelf_give     modelled_shelf_give
 #define aw__room_in        modelled_room_in
-#define aw__room_give      modelled_room_give
 #define aw__rt_free_memory modelled_free_memory
 #define aw__thread         modelled_thread
 
@@ -41,10 +41,10 @@ static uint32_t late_bell; /* what a join wakes when no lock is held: it is neve
 
 /* ---- What a task needs ------------------------------------------------------------------------ */
 
-aw__task *aw__room_take(aw_runtime *of, size_t frame_size) {
+aw__task *aw__shelf_take(aw__pool *p, size_t frame_size) {
     aw__room *r = model_alloc(sizeof(aw__room) + sizeof(aw__task) + frame_size);
     aw__task *t = (aw__task *)(void *)(r + 1);
-    r->rt = of;
+    r->rt = p->rt;
     t->room = sizeof(aw__room) / AW__ROOM_STEP;
     return t;
 }
@@ -52,7 +52,8 @@ aw__task *aw__room_in(aw_runtime *of, void *storage) {
     (void)of, (void)storage;
     return NULL;
 }
-void aw__room_give(aw__task *t) {
+void aw__shelf_give(aw__pool *p, aw__task *t) {
+    (void)p;
     model_free(aw__task_room(t));
 }
 void aw__rt_free_memory(aw_runtime *gone) {
