@@ -79,6 +79,7 @@ enum { /* flags */
        AW__CANCEL = 4,    /* to be cancelled, not polled */
        AW__MAIN = 8,      /* the future of block_on, which is not behind the header */
        AW__HANDLE = 16,   /* somebody has the handle */
+       AW__HELD = 32,     /* queued though it is RUNNING: workers/word.h */
        AW__FREELY = 64,   /* without a budget */
        AW__COUNTED = 128, /* in the runtime's count of tasks that are being cancelled */
        AW__YIELDED = 256, /* woken while it runs, and content to wait */

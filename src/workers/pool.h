@@ -36,7 +36,8 @@ typedef struct aw__worker {
     uint32_t tick;    /* turns of its loop */
     uint32_t streak;  /* tasks from `lifo` in a row */
     bool searching;   /* see idle.h */
-    bool woken;       /* the running task, by itself, and not to yield */
+    bool woken;       /* the running task, by itself: rule 7 of word.h */
+    bool eager;       /* and not to yield */
     aw__queue pinned; /* ready, and for this worker only */
     aw__shelf shelf;  /* room for tasks */
     pthread_t thread;
@@ -124,6 +125,19 @@ void aw__pool_abandon(aw_runtime *rt);
 void aw__pool_forget(aw_runtime *rt); /* in the child of a fork */
 /* By the monitor. True: it was abandoned, no task is left, and now it is gone. */
 bool aw__pool_end_alone(aw__pool *p);
+
+/* A poll begins (rules 2 and 7 of word.h). True: to be cancelled. By a worker, out of a queue. */
+static inline bool aw__pool_begin(aw__task *t) {
+    if (!(t->flags & AW__HELD)) return aw__word_run(&t->word);
+    t->flags &= (uint16_t)~AW__HELD;
+    return aw__word_run_on(&t->word);
+}
+/* It is pending. True: put the task into a queue. */
+static inline bool aw__pool_pause(aw__task *t, bool woken) {
+    if (!woken) return aw__word_pend(&t->word);
+    t->flags |= AW__HELD;
+    return true;
+}
 
 /* task.c: what runtime/task.c is asked for when the runtime has workers. */
 aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,

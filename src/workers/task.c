@@ -97,7 +97,11 @@ void aw__pool_release(aw__task *t) {
 
 static void wake(aw__task *t) {
     aw__worker *w = aw__thread.worker;
-    if (w && w->current == t && !w->meter.yielding) w->woken = true;
+    if (w && w->current == t) {
+        w->woken = true;
+        if (!w->meter.yielding) w->eager = true;
+        return;
+    }
     if (aw__word_wake(&t->word)) aw__pool_schedule(pool_of(t), t, false);
 }
 

@@ -24,7 +24,12 @@
  *      (release). So a join that finds DONE when it takes JOINER away waits for that: it is a few steps.
  *   5. Who takes the last reference away frees the task.
  *   6. Who wants to look at the frame of a task that waits sets RUNNING as a worker would, and takes it away
- *      by rule 2. */
+ *      by rule 2.
+ *   7. A task that wakes itself in its own poll does not set NOTIFIED, but tells its worker. That marks it
+ *      AW__HELD and puts it into a queue still RUNNING, without touching the word: the queue passes the frame
+ *      on to who takes it out. Who wakes it meanwhile sets NOTIFIED and leaves it at that (rule 1), so
+ *      it is still in one queue at most once. Who takes it out takes NOTIFIED away, if it is there: then
+ *      the poll that follows answers that wake too. A wake that comes later is for rule 2. */
 #ifndef AW_WORKERS_WORD_H
 #define AW_WORKERS_WORD_H
 
@@ -63,6 +68,13 @@ static inline bool aw__word_abort(uint64_t *word) {
 /* Rule 2, out of the queue. True: to be cancelled. */
 static inline bool aw__word_run(uint64_t *word) {
     return aw__fetch_sub(word, (uint64_t)(AW__W_NOTIFIED - AW__W_RUNNING)) & AW__W_CANCEL;
+}
+
+/* Rule 7, out of the queue. Without NOTIFIED there is nothing new: CANCEL comes with it. */
+static inline bool aw__word_run_on(uint64_t *word) {
+    uint64_t old = aw__load_relaxed(word);
+    if (old & AW__W_NOTIFIED) old = aw__fetch_and(word, ~(uint64_t)AW__W_NOTIFIED);
+    return old & AW__W_CANCEL;
 }
 
 /* The poll is pending. True: put it into a queue. */

@@ -29,10 +29,10 @@ static void run_task(aw__worker *w, aw__task *t) {
     aw_waker waker = {&aw__pool_waker_type, t};
     aw_cx cx = {&waker, rt, &w->meter};
     aw_future *f = aw__task_frame(t);
-    bool cancel = aw__word_run(&t->word);
+    bool cancel = aw__pool_begin(t);
     w->meter.budget = AW__UNLIKELY(t->flags & AW__FREELY) ? UINT32_MAX : rt->budget;
     w->meter.armed = w->meter.outside = w->meter.cancelling = w->meter.fail = 0;
-    w->meter.pinned = w->woken = false;
+    w->meter.pinned = w->woken = w->eager = false;
     aw__store_relaxed(&w->current, t);
     aw__count(&w->counters.polls);
     aw_poll r = AW__UNLIKELY(cancel) ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
@@ -46,15 +46,15 @@ static void run_task(aw__worker *w, aw__task *t) {
     if (AW__UNLIKELY(w->meter.fail) && r != AW_READY) {
         if (!t->fail) t->fail = (int16_t)w->meter.fail;
         if (r == AW_PENDING) aw__word_abort(&t->word);
-        w->woken = true;
+        w->eager = true;
     }
     if (r != AW_PENDING) {
         aw__pool_complete(w->pool, t, r);
         return;
     }
-    if (AW__UNLIKELY(is_lost(t))) aw__report_lost(rt, t);
+    if (!w->woken && AW__UNLIKELY(is_lost(t))) aw__report_lost(rt, t);
     /* From here on another worker may run it. */
-    if (aw__word_pend(&t->word)) aw__pool_schedule(w->pool, t, !w->woken);
+    if (aw__pool_pause(t, w->woken)) aw__pool_schedule(w->pool, t, !w->eager);
 }
 
 /* ---- Looking for one -------------------------------------------------------------------------- */

@@ -25,11 +25,14 @@
 #include "workers/join.c"
 #include "workers/task.c"
 
-_Thread_local struct modelled_thread modelled_thread; /* nobody is a worker of it */
+_Thread_local struct modelled_thread modelled_thread;
+
+enum { WORKERS = 2 };
 
 struct gate {
     aw_future future;
     int out, polls;
+    int yields; /* how often it wakes itself */
 };
 
 static aw_runtime *rt;
@@ -73,8 +76,12 @@ void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
 
 static aw_poll gate_poll(aw_future *f, aw_cx *cx) {
     struct gate *g = (struct gate *)f;
-    (void)cx;
     model_write(&g->polls, model_read(&g->polls) + 1);
+    if (model_read(&g->yields) > 0) {
+        model_write(&g->yields, g->yields - 1);
+        aw_waker_wake_by_ref(cx->waker);
+        return AW_PENDING;
+    }
     if (aw__load_relaxed(&told) < needed) return AW_PENDING;
     model_write(&g->out, 1);
     ended++;
@@ -97,9 +104,9 @@ static void gate_discard(aw_future *f) {
 static const aw_future_type gate_type = {AW_TYPE_OF(struct gate, "gate"), .poll = gate_poll,
                                          .cancel = gate_cancel, .discard = gate_discard};
 
-static void setup_needing(uint32_t wakes, bool polled, int references) {
+static void setup_needing(uint32_t wakes, bool polled, int references, int yields) {
     static const aw_place place = {"word.c", 1, NULL};
-    struct gate g = {AW_FUTURE_INIT(&gate_type), 0, 0};
+    struct gate g = {AW_FUTURE_INIT(&gate_type), 0, 0, yields};
     modelled_thread = (struct modelled_thread){0};
     model_thread_local(&modelled_thread, sizeof modelled_thread);
     queued = NULL;
@@ -108,7 +115,7 @@ static void setup_needing(uint32_t wakes, bool polled, int references) {
     ended = discarded = taken = reason = 0;
     late_bell = 0;
     rt = model_alloc(sizeof *rt);
-    rt->pool = model_alloc(sizeof(aw__pool));
+    rt->pool = model_alloc(sizeof(aw__pool) + WORKERS * sizeof(aw__worker));
     rt->pool->rt = rt;
     rt->pool->allocated = 1;
     task = aw__task_of(aw__pool_spawn(rt, 0, &g.future, sizeof g, &place, NULL));
@@ -120,19 +127,25 @@ static void setup_needing(uint32_t wakes, bool polled, int references) {
     aw__word_pend(&task->word);
 }
 static void setup_new(void) {
-    setup_needing(2, false, 2);
+    setup_needing(2, false, 2, 0);
 }
 static void setup_waiting(void) {
-    setup_needing(1, true, 1);
+    setup_needing(1, true, 1, 0);
 }
 static void setup_one_waker(void) {
-    setup_needing(1, false, 1);
+    setup_needing(1, false, 1, 0);
 }
 static void setup_no_waker(void) {
-    setup_needing(1, false, 0);
+    setup_needing(1, false, 0, 0);
+}
+static void setup_yielding(void) {
+    setup_needing(1, false, 1, 1);
+}
+static void setup_yielding_alone(void) {
+    setup_needing(1, false, 0, 1);
 }
 static void setup_two_wakers(void) {
-    setup_needing(1, true, 2);
+    setup_needing(1, true, 2, 0);
 }
 
 /* ---- Workers: as run_task --------------------------------------------------------------------- */
@@ -142,21 +155,31 @@ static bool is_queued_or_over(void *unused) {
     return queued || over;
 }
 
+static aw_poll poll(aw__worker *w, aw__task *t, bool cancel) {
+    aw_waker waker = {&aw__pool_waker_type, t};
+    aw_cx cx = {&waker, rt, NULL};
+    aw_future *f = aw__task_frame(t);
+    w->woken = false;
+    w->current = t;
+    modelled_thread.worker = w;
+    aw_poll r = cancel ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+    modelled_thread.worker = NULL;
+    return r;
+}
+
 static void work(void) {
+    aw__worker *w = &rt->pool->workers[model_self()];
     for (;;) {
         model_wait(is_queued_or_over, NULL);
         aw__task *t = aw__exchange(&queued, (aw__task *)NULL);
         if (!t && aw__load_relaxed(&over)) return;
         if (!t) continue;
         model_check(!model_read(&t->next));
-        aw_cx cx = {NULL, rt, NULL};
-        aw_future *f = aw__task_frame(t);
-        bool cancel = aw__word_run(&t->word);
-        aw_poll r = cancel ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+        aw_poll r = poll(w, t, aw__pool_begin(t));
         if (r != AW_PENDING) {
             aw__pool_complete(rt->pool, t, r);
             aw__store_relaxed(&over, 1u);
-        } else if (aw__word_pend(&t->word)) {
+        } else if (aw__pool_pause(t, w->woken)) {
             aw__pool_schedule(rt->pool, t, true);
         }
     }
@@ -356,6 +379,10 @@ MODEL(a_task_is_polled_by_one_worker_and_then_by_another, .setup = setup_one_wak
       .threads = {work, work, wake_first}, .check = it_can_be_given_back)
 MODEL(a_task_that_nobody_wakes_can_be_aborted, .setup = setup_no_waker,
       .threads = {work, work, abort_and_drop}, .check = it_may_have_been_cancelled)
+MODEL(a_task_that_wakes_itself_is_woken_by_others_too, .setup = setup_yielding,
+      .threads = {work, work, wake_first}, .check = it_can_be_given_back)
+MODEL(a_task_that_wakes_itself_can_be_aborted, .setup = setup_yielding_alone,
+      .threads = {work, work, abort_and_drop}, .check = it_may_have_been_cancelled)
 MODEL(a_join_is_woken_once_and_then_left_alone, .setup = setup_waiting,
       .threads = {work, wake_first, join}, .check = its_output_was_taken)
 MODEL(a_join_may_be_woken_when_no_lock_is_held, .setup = setup_waiting,
@@ -412,6 +439,15 @@ static void work_and_forget(void) {
     }
     aw__store_relaxed(&over, 1u);
 }
+/* It has woken itself, and is queued; but others take it for one that waits. */
+static void work_and_let_go(void) {
+    aw__task *t = aw__exchange(&queued, (aw__task *)NULL);
+    aw__worker *w = &rt->pool->workers[0];
+    if (poll(w, t, aw__pool_begin(t)) == AW_PENDING) {
+        aw__word_pend(&t->word);
+        aw__pool_schedule(rt->pool, t, true);
+    }
+}
 /* Does not wait for the worker that wakes it. */
 static void join_and_run(void) {
     aw_task_join_future *j = new_join();
@@ -428,6 +464,8 @@ static void release_then_drop(void) {
 
 MODEL_BROKEN(a_wake_between_two_steps_is_lost, "deadlock", .setup = setup_new,
              .threads = {work_and_forget, wake_first, wake_second})
+MODEL_BROKEN(a_task_that_wakes_itself_and_stops_running_is_queued_twice, "t->next",
+             .setup = setup_yielding, .threads = {work_and_let_go, wake_first})
 MODEL_BROKEN(a_join_that_does_not_wait_for_the_worker_is_used_when_it_is_gone, "free",
              .setup = setup_waiting, .threads = {work, wake_first, join_and_run})
 MODEL_BROKEN(a_task_without_a_reference_is_gone, "free", .setup = setup_waiting,
@@ -440,6 +478,8 @@ static const struct model_harmless harmless[] = {
      "what a worker did until then is passed on when the poll is over"},
     {"aw__word_watch", "aw__cas(", "release", "who looks has changed nothing"},
     {"aw__word_watch", "aw__cas(", "failure", "it only decides whether to try again"},
+    {"aw__word_run_on", "aw__fetch_and(", "release",
+     "what a worker did until then is passed on when the poll is over"},
     {"aw__word_pend", "aw__fetch_sub(", "acquire",
      "a wake that came meanwhile is acquired by the run that follows"},
     {"aw__word_unjoin", "aw__fetch_and(", "acquire",
@@ -452,6 +492,8 @@ static const struct model_harmless harmless[] = {
 
 MODEL_ORDERS(the_orders_of_the_word, "workers/word.h", harmless, &model_no_wake_is_lost,
              &model_a_task_is_polled_by_one_worker_and_then_by_another,
+             &model_a_task_that_wakes_itself_is_woken_by_others_too,
+             &model_a_task_that_wakes_itself_can_be_aborted,
              &model_a_task_that_nobody_wakes_can_be_aborted, &model_a_join_may_change_its_waker,
              &model_a_join_that_is_cancelled_is_left_alone,
              &model_an_output_that_nobody_takes_is_discarded_once,
