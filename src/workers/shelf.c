@@ -96,8 +96,7 @@ void aw__shelf_give(aw__pool *p, aw__task *t) {
     if (AW__UNLIKELY(pile->count == AW__PILE)) make_space(w, steps);
     t->next = pile->top;
     pile->top = t;
-    pile->count++;
-    aw__store_relaxed(&w->shelf.trim_at, (uint64_t)0);
+    if (pile->count++ >= AW__FEW) aw__store_relaxed(&w->shelf.trim_at, (uint64_t)0);
 }
 
 void aw__shelf_clear(aw__worker *w) {

@@ -9,7 +9,7 @@
  * first; when that is empty from the second; then a whole pile comes from the depot. So a worker that
  * spawns what others end, or ends what others spawn, takes the depot's lock once for a pile, and one
  * that does both never does. What does not fit into the depot is freed; so is everything that a worker has,
- * and what is in the depot, when it has had nothing to do for a while, and at its end.
+ * unless that is very little, and what is in the depot, when it has had nothing to do for a while, and at its end.
  *
  * Threads that are no workers of the runtime allocate and free. So does everybody when the allocator is
  * the user's, and under sanitizers (room.h). */
@@ -23,6 +23,7 @@ struct aw__worker;
 
 enum {
     AW__PILE = 64,       /* tasks */
+    AW__FEW = 16,        /* of one size: not worth waking up for */
     AW__DEPOT_PILES = 16 /* of each size */
 };
 
@@ -34,7 +35,7 @@ typedef struct aw__pile {
 /* Of a worker; only its thread looks at it. By the size of a task and its frame in steps. */
 typedef struct aw__shelf {
     aw__pile first[AW__ROOM_SIZES], second[AW__ROOM_SIZES];
-    uint64_t trim_at; /* atomic to peek at: monotonic clock; 0: not set; AW_FOREVER: it is empty */
+    uint64_t trim_at; /* atomic to peek at: monotonic clock; 0: not set; AW_FOREVER: few are here */
 } aw__shelf;
 
 typedef struct aw__depot {

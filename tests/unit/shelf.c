@@ -178,6 +178,8 @@ TEST(a_worker_that_has_been_idle_for_a_second_gives_everything_back) {
     CHECK_EQ(aw__shelf_idle(w, 200), 200 + AW_SEC(1));
     CHECK_EQ(aw__shelf_idle(w, 200 + AW_SEC(1)), AW_FOREVER);
     CHECK_EQ(on_shelf(0) + in_depot(), 0);
+    give(take(40)); /* for that it need not wake up */
+    CHECK_EQ(aw__shelf_idle(w, 300), AW_FOREVER);
     end();
 }
 
@@ -204,6 +206,18 @@ AW_ASYNC(int, one_by_one, int i; int moved; struct nothing * last; struct nothin
     AW_END;
 }
 
+AW_ASYNC(int, all_at_once, struct nothing *tasks[50]; int i; aw_task_join_future join;) {
+    AW_BEGIN;
+    for (int i = 0; i < 50; i++)
+        self->tasks[i] = aw_spawn(AW_CALL(nothing, .n = i));
+    for (self->i = 0; self->i < 50; self->i++) {
+        AW_AWAIT(self->join, aw_task_join(self->tasks[self->i]));
+        CHECK_EQ(aw_task_take(self->tasks[self->i]), self->i);
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
 AW_ASYNC(int, count_shelf, int unused;) {
     AW_BEGIN;
     const aw__shelf *s = &aw__thread.worker->shelf;
@@ -221,10 +235,10 @@ TEST(tasks_that_follow_each_other_share_a_place) {
     workers_end(rt, NULL);
 }
 
-TEST(a_parked_worker_keeps_nothing) {
+TEST(a_worker_that_stays_parked_keeps_nothing) {
     NEEDS_SHELVES;
     aw_runtime *rt = workers_new(1, NULL, NULL);
-    RUN(rt, AW_CALL(one_by_one));
+    RUN(rt, AW_CALL(all_at_once));
     CHECK_GT(RUN(rt, AW_CALL(count_shelf)), 0);
     WAIT_UNTIL(LOAD(rt->pool->workers[0].shelf.trim_at) == AW_FOREVER);
     CHECK_EQ(RUN(rt, AW_CALL(count_shelf)), 0);
