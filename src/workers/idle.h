@@ -6,7 +6,8 @@
  *
  *   1. Who makes work visible (a seq_cst store to a queue) then looks at the word (seq_cst load). Nobody
  *      parked: all will look at the queues by themselves. Somebody searches: he will find it. Otherwise
- *      it takes one out of the list, counts him as searching, and unparks him.
+ *      it takes one out of the list, counts him as searching, and unparks him. A worker whose task yielded
+ *      may wait with that until it is about to run another one: until then it will take this one itself.
  *   2. A searcher that finds work stops searching; if he was the last one he wakes another, because
  *      those who pushed meanwhile have relied on him.
  *   3. A worker that parks puts itself into the list and counts itself (seq_cst), and after that looks at

@@ -38,6 +38,7 @@ typedef struct aw__worker {
     bool searching;   /* see idle.h */
     bool woken;       /* the running task, by itself: rule 7 of word.h */
     bool eager;       /* and not to yield */
+    bool untold;      /* a task that yielded is in the ring, and nobody was told */
     aw__queue pinned; /* ready, and for this worker only */
     aw__shelf shelf;  /* room for tasks */
     pthread_t thread;

@@ -53,6 +53,8 @@ void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
         aw__inject_push(&p->inject, t, t);
     } else if (yielding) {
         aw__worker_push(w, t);
+        w->untold = true; /* see aw__worker_main */
+        return;
     } else {
         t = aw__exchange(&w->lifo, t);
         if (!t) return; /* the one that came is run next, by us */

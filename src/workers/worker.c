@@ -207,6 +207,12 @@ void *aw__worker_main(void *arg) {
             w->searching = false;
             if (aw__idle_found(&p->idle)) aw__pool_notify(p);
         }
+        /* One that yielded and is alone runs next, here; to wake another for it would only make it move.
+         * It is told only when something else is run first. */
+        if (w->untold) {
+            w->untold = false;
+            if (!aw__ring_is_empty(&w->ring)) aw__pool_notify(p);
+        }
         run_task(w, t);
     }
     aw__shelf_clear(w);
