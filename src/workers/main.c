@@ -15,7 +15,7 @@
 /* ---- The waker -------------------------------------------------------------------------------- */
 
 void aw__main_wake(aw__main *m) {
-    if (aw__exchange(&m->state, (uint32_t)AW__MAIN_WOKEN) == AW__MAIN_ASLEEP)
+    if (aw__fetch_or(&m->state, (uint32_t)AW__MAIN_WOKEN) == AW__MAIN_ASLEEP)
         aw__os_unpark(&m->park_word);
 }
 
@@ -124,15 +124,8 @@ static void fall_asleep(aw__pool *p, aw__main *m) {
     aw__store_relaxed(&m->outside, m->meter.outside);
     if (!aw__cas_seq(&m->state, &polling, (uint32_t)AW__MAIN_ASLEEP)) return;
     aw__pool_look(p);
-    for (int tries = 0;;) {
-        uint32_t state = aw__load_acquire(&m->state);
-        if (state == AW__MAIN_WATCHED)
-            aw__os_wait(&tries);
-        else if (state == AW__MAIN_ASLEEP)
-            aw__os_park(&m->park_word, AW_FOREVER);
-        else
-            return;
-    }
+    while (aw__load_acquire(&m->state) != (AW__MAIN_ASLEEP | AW__MAIN_WOKEN))
+        aw__os_park(&m->park_word, AW_FOREVER);
 }
 
 /* One poll or cancel, and what it counted. */

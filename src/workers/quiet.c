@@ -44,7 +44,7 @@ static bool watch_mains(aw__pool *p) {
 static bool mains_quiet(aw__pool *p) {
     aw__lock(&p->rt->lock);
     const aw__main *m = p->mains;
-    while (m && aw__load_acquire(&m->state) == AW__MAIN_WATCHED)
+    while (m && aw__main_is_quiet(m))
         m = m->next;
     aw__unlock(&p->rt->lock);
     return !m;
@@ -116,7 +116,7 @@ static void tell(aw__pool *p) {
     bool first = true;
     aw__lock(&p->rt->lock);
     for (aw__main *m = p->mains; m; m = m->next) {
-        if (aw__load_relaxed(&m->state) != AW__MAIN_WATCHED) continue;
+        if (!aw__main_is_quiet(m)) continue;
         m->reports = first;
         first = false;
         aw__fetch_add(&m->stuck, 1u);
