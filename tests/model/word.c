@@ -418,7 +418,7 @@ static void look(void) {
     aw_waker_drop(wakers[1]);
 }
 static void setup_looking(void) {
-    setup_needing(1, false, 2);
+    setup_needing(1, false, 2, 0);
 }
 
 MODEL(who_looks_at_a_frame_is_alone_and_loses_no_wake, .setup = setup_looking,
