@@ -67,14 +67,14 @@ struct model {
 /* A test: no execution fails, and there is more than one. The model can be named as model_NAME. */
 #define MODEL(name, ...)                                                                           \
     static const struct model model_##name = {__VA_ARGS__};                                        \
-    TEST(name) {                                                                                   \
+    TEST_LIMIT(name, 120) {                                                                        \
         model_passes(&model_##name);                                                               \
     }
 
 /* A test: some execution fails, and the message contains the text. */
 #define MODEL_BROKEN(name, text, ...)                                                              \
     static const struct model model_##name = {__VA_ARGS__};                                        \
-    TEST(name) {                                                                                   \
+    TEST_LIMIT(name, 120) {                                                                        \
         model_fails(&model_##name, text);                                                          \
     }
 
@@ -82,7 +82,7 @@ struct model {
  * them fails. Except where the order is harmless to lose, which is to be told, and must be true. Of old
  * values there is only one in an execution, if the model leaves that open. */
 #define MODEL_ORDERS(name, file, harmless, ...)                                                    \
-    TEST_LIMIT(name, 60) {                                                                         \
+    TEST_LIMIT(name, 240) {                                                                        \
         model_orders(file, harmless, (const struct model *const[]){__VA_ARGS__, NULL});            \
     }
 
