@@ -24,6 +24,7 @@
 #define aw__load_seq(p)         __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define aw__store_seq(p, v)     __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 #define aw__fetch_add_seq(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+#define aw__fetch_sub_seq(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
 #define aw__cas_seq(p, expected, desired)                                                          \
     __atomic_compare_exchange_n((p), (expected), (desired), false, __ATOMIC_SEQ_CST,               \
                                 __ATOMIC_ACQUIRE)

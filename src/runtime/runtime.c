@@ -179,10 +179,7 @@ void aw_runtime_hold(aw_runtime *rt) {
 
 void aw__rt_unhold(aw_runtime *rt, uint32_t *count) {
     if (rt->pool) {
-        aw__pool_keep(rt->pool);
-        aw__fetch_sub(count, 1u);
-        aw__pool_look(rt->pool);
-        aw__pool_unkeep(rt->pool);
+        aw__pool_unhold(rt->pool, count);
         return;
     }
     /* Whoever sleeps because of it has to look again, and may end the runtime then: a reference keeps

@@ -50,7 +50,7 @@ static void free_main(aw__pool *p, aw__main *m) {
 static void release(aw__main *m) {
     aw__pool *p = aw__task_rt(&m->task)->pool;
     aw__pool_keep(p);
-    if (aw__fetch_sub(&m->refs, 1u) == 1) {
+    if (aw__fetch_sub_seq(&m->refs, 1u) == 1) {
         if (m->task.place & 1) aw__locals_free(&m->task);
         free_main(p, m);
         aw__pool_unkeep(p);
@@ -121,7 +121,7 @@ static bool is_lost(const aw__main *m) {
 
 static void fall_asleep(aw__pool *p, aw__main *m) {
     uint32_t polling = AW__MAIN_POLLING;
-    aw__store_relaxed(&m->outside, m->meter.outside);
+    if (m->outside != m->meter.outside) aw__store_seq(&m->outside, (int64_t)m->meter.outside);
     if (!aw__cas_seq(&m->state, &polling, (uint32_t)AW__MAIN_ASLEEP)) return;
     aw__pool_look(p);
     while (aw__load_acquire(&m->state) != (AW__MAIN_ASLEEP | AW__MAIN_WOKEN))

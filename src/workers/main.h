@@ -44,10 +44,12 @@ static inline aw__main *aw__main_of(const aw__task *t) {
     return (aw__main *)((uintptr_t)t - offsetof(aw__main, task));
 }
 
-/* Rule 3. False: it does not sleep. */
+/* Rule 3. False: it does not sleep. (The load is what quiet.h relies on: an exchange that fails may have
+ * seen something old.) */
 static inline bool aw__main_watch(aw__main *m) {
     uint32_t asleep = AW__MAIN_ASLEEP;
-    return aw__cas(&m->state, &asleep, (uint32_t)(AW__MAIN_ASLEEP | AW__MAIN_WATCHED));
+    return aw__load_seq(&m->state) == AW__MAIN_ASLEEP &&
+           aw__cas(&m->state, &asleep, (uint32_t)(AW__MAIN_ASLEEP | AW__MAIN_WATCHED));
 }
 /* It sleeps, watched, and no wake is to be seen. */
 static inline bool aw__main_is_quiet(const aw__main *m) {

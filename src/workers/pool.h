@@ -57,7 +57,9 @@ typedef struct aw__worker {
 } aw__worker;
 
 /* Tasks that have not ended, in one of several lists: each has its lock. */
-enum { AW__SHARDS = 16 };
+#ifndef AW__SHARDS
+#define AW__SHARDS 16
+#endif
 struct aw__shard {
     uint32_t lock __attribute__((aligned(64)));
     aw__room *rooms;

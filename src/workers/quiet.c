@@ -86,27 +86,32 @@ static int64_t outside(const aw__pool *p) {
     for (uint32_t i = 0; i < p->count; i++)
         n += aw__load_relaxed(&p->workers[i].outside);
     for (const aw__main *m = p->mains; m; m = m->next)
-        n += aw__load_relaxed(&m->outside);
+        n += aw__load_seq(&m->outside);
     return n;
 }
 
-static bool task_may_be_woken(const aw__task *t) {
-    uint64_t word = aw__load_acquire(&t->word);
+static bool word_may_be_woken(uint64_t word) {
     uint64_t own = 1 + !!(word & AW__W_HANDLE);
     return word & (AW__W_NOTIFIED | AW__W_RUNNING) || word / AW__W_REF > own;
+}
+
+/* If so, who lets go of it will look again. */
+static bool task_may_be_woken(aw__task *t) {
+    return word_may_be_woken(aw__load_acquire(&t->word)) &&
+           word_may_be_woken(aw__word_ask(&t->word));
 }
 
 static bool any_may_be_woken(aw__pool *p) {
     bool found = false;
     for (int i = 0; i < AW__SHARDS && !found; i++) {
         aw__lock(&p->shards[i].lock);
-        for (const aw__room *r = p->shards[i].rooms; r && !found; r = r->next)
-            found = task_may_be_woken((const aw__task *)(const void *)(r + 1));
+        for (aw__room *r = p->shards[i].rooms; r && !found; r = r->next)
+            found = task_may_be_woken((aw__task *)(void *)(r + 1));
         aw__unlock(&p->shards[i].lock);
     }
     aw__lock(&p->rt->lock);
     for (const aw__main *m = p->mains; m; m = m->next)
-        found |= aw__load_acquire(&m->refs) > 1;
+        found |= aw__load_seq(&m->refs) > 1;
     aw__unlock(&p->rt->lock);
     return found;
 }
@@ -143,20 +148,20 @@ static bool somebody_waits(aw__pool *p, int64_t *waits) {
 static void look(aw__pool *p, bool paused) {
     uint64_t stamp, when;
     int64_t waits;
-    if (!workers_quiet(p, &stamp)) return;
+    if (!workers_quiet(p, &stamp) || !somebody_waits(p, &waits)) return;
     aw__worker *w = next_timer(p, paused, &when);
     if (w) {
         if (paused && still_quiet(p, stamp)) jump(p, w, when);
         return;
     }
-    if (!somebody_waits(p, &waits) || waits > 0 || any_may_be_woken(p)) return;
+    if (waits > 0 || any_may_be_woken(p)) return;
     if (still_quiet(p, stamp)) tell(p);
 }
 
 void aw__pool_look(aw__pool *p) {
     int64_t waits;
     if (aw__idle_parked(aw__load_seq(&p->idle.word)) != p->count) return;
-    if (aw__load_acquire(&p->rt->holds) || aw__load_acquire(&p->stop)) return;
+    if (aw__load_seq(&p->rt->holds) || aw__load_acquire(&p->stop)) return;
     if (aw__rt_forked(p->rt)) return; /* who is counted there is gone */
     bool paused = aw__load_acquire(&p->rt->paused);
     if (!somebody_waits(p, &waits) || (!paused && waits > 0)) return;
@@ -168,4 +173,11 @@ void aw__pool_look(aw__pool *p) {
         aw__unlock(&p->rt->lock);
     }
     aw__unlock(&p->look_lock);
+}
+
+void aw__pool_unhold(aw__pool *p, uint32_t *count) {
+    aw__pool_keep(p);
+    aw__fetch_sub_seq(count, 1u);
+    aw__pool_look(p);
+    aw__pool_unkeep(p);
 }

@@ -19,5 +19,7 @@
 
 /* Any thread; cheap unless all workers are parked. The caller keeps the pool. */
 void aw__pool_look(aw__pool *p);
+/* Any thread: one less of what speaks against a deadlock. */
+void aw__pool_unhold(aw__pool *p, uint32_t *count);
 
 #endif

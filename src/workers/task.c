@@ -61,6 +61,7 @@ void aw__pool_abort_all(aw__pool *p) {
 
 void aw__pool_each(aw__pool *p, void (*waits)(aw__task *t, void *data),
                    void (*runs)(aw__task *t, void *data), void *data) {
+    aw__lock(&p->look_lock); /* who looks whether all sleep shall not take us for workers */
     for (int i = 0; i < AW__SHARDS; i++) {
         struct aw__shard *s = &p->shards[i];
         aw__lock(&s->lock);
@@ -75,6 +76,7 @@ void aw__pool_each(aw__pool *p, void (*waits)(aw__task *t, void *data),
         }
         aw__unlock(&s->lock);
     }
+    aw__unlock(&p->look_lock);
 }
 
 /* One less; who ends the runtime waits for the last. Either we see that it is closing, or abandoned, or it
@@ -87,12 +89,35 @@ static void count_down(aw__pool *p) {
 
 /* ---- References and wakers -------------------------------------------------------------------- */
 
-void aw__pool_release(aw__task *t) {
-    if (!aw__word_unref(&t->word)) return;
+static void give_back(aw__task *t) {
     aw_runtime *rt = aw__task_rt(t);
     if (AW__UNLIKELY(t->place & 1)) aw__locals_free(t);
     aw__shelf_give(rt->pool, t);
     aw__pool_unkeep(rt->pool);
+}
+
+void aw__pool_release(aw__task *t) {
+    if (aw__word_unref(&t->word)) give_back(t);
+}
+
+/* The same by any thread: it may have been what kept this from being a deadlock. A worker looks when it
+ * falls asleep. */
+static void let_go(aw__task *t) {
+    aw__pool *p = pool_of(t);
+    bool last;
+    if (aw__thread.worker && aw__thread.worker->pool == p) {
+        aw__pool_release(t);
+        return;
+    }
+    if (aw__word_unref_unasked(&t->word, &last)) {
+        if (last) give_back(t);
+        return;
+    }
+    aw__pool_keep(p);
+    aw__word_answer(&t->word);
+    aw__pool_release(t);
+    aw__pool_look(p);
+    aw__pool_unkeep(p);
 }
 
 static void wake(aw__task *t) {
@@ -114,19 +139,10 @@ static void waker_wake_by_ref(void *data) {
 }
 static void waker_wake(void *data) {
     wake(data);
-    aw__pool_release(data);
+    let_go(data);
 }
-/* By a thread outside: it may have been what kept this from being a deadlock. */
 static void waker_drop(void *data) {
-    aw__pool *p = pool_of(data);
-    if (aw__thread.worker) {
-        aw__pool_release(data);
-        return;
-    }
-    aw__pool_keep(p);
-    aw__pool_release(data);
-    aw__pool_look(p);
-    aw__pool_unkeep(p);
+    let_go(data);
 }
 
 const aw_waker_type aw__pool_waker_type = {
@@ -217,5 +233,5 @@ void aw__pool_drop(aw__task *t) {
     if (aw__word_drop_handle(&t->word) && aw__load_relaxed(&t->status) == AW__FINISHED &&
         !aw__rt_forked(aw__task_rt(t)))
         aw_future_discard(aw__task_frame(t));
-    aw__pool_release(t);
+    let_go(t);
 }

@@ -10,6 +10,7 @@
  *   CANCEL     to be cancelled, not polled
  *   HANDLE     somebody has the handle, and with it the output
  *   JOINER     a join waits, and the task points to it
+ *   ASKED      who takes a reference away has to look whether all sleep (quiet.h)
  *   the rest   references: of the runtime until it is DONE, of the handle, of each waker
  *
  *   1. Who sets NOTIFIED on a task that is neither RUNNING nor DONE puts it into a queue; so it is in one
@@ -29,7 +30,9 @@
  *      AW__HELD and puts it into a queue still RUNNING, without touching the word: the queue passes the frame
  *      on to who takes it out. Who wakes it meanwhile sets NOTIFIED and leaves it at that (rule 1), so
  *      it is still in one queue at most once. Who takes it out takes NOTIFIED away, if it is there: then
- *      the poll that follows answers that wake too. A wake that comes later is for rule 2. */
+ *      the poll that follows answers that wake too. A wake that comes later is for rule 2.
+ *   8. Who finds references of others, and wants to know when they go, sets ASKED. Who takes one away and
+ *      finds that clears it, and looks; it has to see it before, because after that all may be gone. */
 #ifndef AW_WORKERS_WORD_H
 #define AW_WORKERS_WORD_H
 
@@ -45,6 +48,7 @@ enum {
     AW__W_CANCEL = 8,
     AW__W_HANDLE = 16,
     AW__W_JOINER = 32,
+    AW__W_ASKED = 64,
     AW__W_REF = 256
 };
 
@@ -116,6 +120,24 @@ static inline void aw__word_ref(uint64_t *word) {
 }
 static inline bool aw__word_unref(uint64_t *word) {
     return aw__fetch_sub(word, (uint64_t)AW__W_REF) < 2 * AW__W_REF;
+}
+
+/* Rule 8. Returns what was there. */
+static inline uint64_t aw__word_ask(uint64_t *word) {
+    return aw__fetch_or(word, (uint64_t)AW__W_ASKED);
+}
+/* One less, unless ASKED: then false, and it is still there. */
+static inline bool aw__word_unref_unasked(uint64_t *word, bool *last) {
+    uint64_t old = aw__load_relaxed(word);
+    do
+        if (old & AW__W_ASKED) return false;
+    while (!aw__cas(word, &old, old - AW__W_REF));
+    *last = old < 2 * AW__W_REF;
+    return true;
+}
+/* ASKED is answered. */
+static inline void aw__word_answer(uint64_t *word) {
+    aw__fetch_and(word, ~(uint64_t)AW__W_ASKED);
 }
 
 static inline bool aw__word_is_done(const uint64_t *word) {
