@@ -26,7 +26,8 @@
 #include "workers/main.c"
 
 #undef aw__pool_look
-#define aw__pool_look unused_look
+#define aw__pool_look   unused_look
+#define aw__pool_unhold unused_unhold
 #include "workers/quiet.c"
 #undef aw__pool_look
 #define aw__pool_look modelled_look
@@ -383,6 +384,7 @@ static const struct model watched = {.setup = setup_watched,
 /* What is passed on goes from a wake, or from who has looked, to the exchange before the next poll; and
  * from who falls asleep to who looks. That all see who sleeps is the business of quiet.c. */
 static const struct model_harmless harmless[] = {
+    {"aw__main_watch", "aw__cas(", "acquire", "the load before it acquires it"},
     {"aw__main_watch", "aw__cas(", "release", "who looks has not done anything yet"},
     {"aw__main_watch", "aw__cas(", "failure", "then it does not look"},
     {"aw__main_unwatch", "aw__fetch_and(", "acquire", "what a wake brings is not for who looks"},
@@ -390,7 +392,8 @@ static const struct model_harmless harmless[] = {
     {"is_lost", "aw__load_acquire(&m->state)", "acquire", "it is only looked at"},
     {"fall_asleep", "aw__cas_seq(", "acquire", "POLLING is its own"},
     {"fall_asleep", "aw__cas_seq(", "failure", "the exchange before the next poll acquires it"},
-    {"fall_asleep", "aw__cas_seq(", "seq_cst", "for who looks whether all sleep: see quiet.c"},
+    {"aw__main_watch", "aw__load_seq(", "acquire", "the exchange that follows acquires it"},
+    {"*", "", "seq_cst", "for who looks whether all sleep: quiet.c tries it"},
     {"call", "aw__exchange(", "release", "nobody looks at what polls"},
     {"run", "aw__load_acquire(&m->stuck)", "acquire",
      "who was told has been watched, and has acquired that this is over"},

@@ -87,7 +87,7 @@ struct model {
     }
 
 struct model_harmless {
-    const char *function;  /* in which the operation is */
+    const char *function;  /* in which the operation is; "*": any */
     const char *operation; /* a part of its text */
     const char *order;     /* as in model_order_names */
     const char *why;
