@@ -9,7 +9,10 @@
 
 #include <awake.h>
 
+#define AW__SHARDS 1
+
 /* In place of the library's. */
+#define aw__pool_look      modelled_look
 #define aw__lock_slow      modelled_lock_slow
 #define aw__pool_schedule  modelled_schedule
 #define aw__shelf_take     modelled_shelf_take
@@ -72,6 +75,11 @@ void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
     const aw__task *before = aw__exchange(&queued, t);
     model_check(!before);
     (void)aw__load_relaxed(&p->stop); /* as who notifies: the pool is still there */
+}
+
+/* The pool is there. */
+void aw__pool_look(aw__pool *p) {
+    (void)aw__load_relaxed(&p->stop);
 }
 
 static aw_poll gate_poll(aw_future *f, aw_cx *cx) {
@@ -409,12 +417,21 @@ MODEL(a_task_is_woken_and_joined_and_its_wakers_go, .setup = setup_new,
       .threads = {work, wake_first, wake_second, join}, .check = its_output_was_taken,
       .preemptions = 1, .stale = 1)
 
-/* Rule 6: somebody looks at the frame while it waits. It has a reference. */
+/* Rule 6: somebody looks at the frame while it waits; as long as it does, nobody else has it. */
+static void look_at(aw__task *t, void *unused) {
+    struct gate *g = (struct gate *)aw__task_frame(t);
+    (void)unused;
+    model_write(&g->polls, model_read(&g->polls) + 1);
+    aw__load_relaxed(&t->status); /* a moment passes */
+    model_write(&g->polls, model_read(&g->polls) + 1);
+}
 static void look(void) {
-    if (aw__word_watch(&task->word)) {
-        model_check(model_read(&((struct gate *)aw__task_frame(task))->polls) >= 0);
-        if (aw__word_pend(&task->word)) aw__pool_schedule(rt->pool, task, true);
-    }
+    aw__pool_each(rt->pool, look_at, NULL, NULL);
+    aw_waker_drop(wakers[1]);
+}
+/* Rule 8: somebody wants to know when a reference goes. */
+static void ask(void) {
+    aw__word_ask(&task->word);
     aw_waker_drop(wakers[1]);
 }
 static void setup_looking(void) {
@@ -423,6 +440,12 @@ static void setup_looking(void) {
 
 MODEL(who_looks_at_a_frame_is_alone_and_loses_no_wake, .setup = setup_looking,
       .threads = {work, wake_first, look}, .check = it_can_be_given_back, .stale = 1)
+MODEL(who_looks_at_a_frame_loses_no_abort, .setup = setup_looking,
+      .threads = {work, abort_and_drop, look, wake_first}, .check = it_may_have_been_cancelled,
+      .preemptions = 1, .stale = 1)
+MODEL(who_lets_go_of_it_may_be_asked_to_look, .setup = setup_two_wakers,
+      .threads = {work, wake_first, drop, ask}, .check = its_output_was_taken_or_discarded,
+      .preemptions = 1, .stale = 1)
 
 /* ---- Mistakes --------------------------------------------------------------------------------- */
 
@@ -478,6 +501,11 @@ static const struct model_harmless harmless[] = {
      "what a worker did until then is passed on when the poll is over"},
     {"aw__word_watch", "aw__cas(", "release", "who looks has changed nothing"},
     {"aw__word_watch", "aw__cas(", "failure", "it only decides whether to try again"},
+    {"aw__word_unref_unasked", "aw__cas(", "failure", "it only decides whether to try again"},
+    {"aw__word_answer", "aw__fetch_and(", "acquire", "a mark"},
+    {"aw__word_answer", "aw__fetch_and(", "release", "a mark; the reference is taken after that"},
+    {"aw__word_ask", "aw__fetch_or(", "acquire", "for who looks whether all sleep: see quiet.c"},
+    {"aw__word_ask", "aw__fetch_or(", "release", "a mark"},
     {"aw__word_run_on", "aw__fetch_and(", "release",
      "what a worker did until then is passed on when the poll is over"},
     {"aw__word_pend", "aw__fetch_sub(", "acquire",
@@ -490,16 +518,33 @@ static const struct model_harmless harmless[] = {
      "who drops it before the end has not touched the output; after it, nobody else discards"},
     {0}};
 
+/* Smaller ones: an order that is missing shows in them as well. */
+static const struct model given_back = {.setup = setup_two_wakers,
+                                        .threads = {work, wake_first, drop, drop_second},
+                                        .check = its_output_was_taken_or_discarded,
+                                        .preemptions = 1};
+static const struct model seen = {
+    .setup = setup_two_wakers,
+    .threads = {work, wake_by_reference_then_drop, look_and_drop, drop_second},
+    .check = its_output_was_taken_or_discarded,
+    .preemptions = 1};
+static const struct model aborted = {.setup = setup_two_wakers,
+                                     .threads = {work, wake_first, abort_and_drop, drop_second},
+                                     .check = it_may_have_been_cancelled,
+                                     .preemptions = 1};
+static const struct model joined = {.setup = setup_waiting,
+                                    .threads = {work, wake_first, join_twice},
+                                    .check = its_output_was_taken,
+                                    .preemptions = 1};
+
 MODEL_ORDERS(the_orders_of_the_word, "workers/word.h", harmless, &model_no_wake_is_lost,
              &model_a_task_is_polled_by_one_worker_and_then_by_another,
              &model_a_task_that_wakes_itself_is_woken_by_others_too,
              &model_a_task_that_wakes_itself_can_be_aborted,
-             &model_a_task_that_nobody_wakes_can_be_aborted, &model_a_join_may_change_its_waker,
-             &model_a_join_that_is_cancelled_is_left_alone,
-             &model_an_output_that_nobody_takes_is_discarded_once,
-             &model_who_sees_that_it_is_done_sees_the_output,
-             &model_an_abort_comes_before_or_after_the_end,
-             &model_who_looks_at_a_frame_is_alone_and_loses_no_wake)
+             &model_a_task_that_nobody_wakes_can_be_aborted, &joined,
+             &model_a_join_that_is_cancelled_is_left_alone, &given_back, &seen, &aborted,
+             &model_who_looks_at_a_frame_is_alone_and_loses_no_wake,
+             &model_who_lets_go_of_it_may_be_asked_to_look)
 
 MODEL_ORDERS(the_orders_of_joins, "workers/join.c", model_all_matter,
              &model_a_join_may_change_its_waker, &model_a_join_may_follow_one_that_was_cancelled,
