@@ -63,10 +63,13 @@ static inline bool aw__word_wake(uint64_t *word) {
     return !(old & (AW__W_NOTIFIED | AW__W_RUNNING | AW__W_DONE));
 }
 
-/* The same, and cancel it. */
+/* The same, and cancel it. To do it again is nothing: the first one has seen to it that it is run. */
 static inline bool aw__word_abort(uint64_t *word) {
-    uint64_t old = aw__fetch_or(word, (uint64_t)(AW__W_NOTIFIED | AW__W_CANCEL));
-    return !(old & (AW__W_NOTIFIED | AW__W_RUNNING | AW__W_DONE));
+    uint64_t old = aw__load_relaxed(word);
+    do
+        if (old & (AW__W_CANCEL | AW__W_DONE)) return false;
+    while (!aw__cas(word, &old, old | AW__W_NOTIFIED | AW__W_CANCEL));
+    return !(old & (AW__W_NOTIFIED | AW__W_RUNNING));
 }
 
 /* Rule 2, out of the queue. True: to be cancelled. */

@@ -45,7 +45,10 @@ static void run_task(aw__worker *w, aw__task *t) {
         aw__store_relaxed(&t->pin, (uint16_t)(w->index + 1));
     if (AW__UNLIKELY(w->meter.fail) && r != AW_READY) {
         if (!t->fail) t->fail = (int16_t)w->meter.fail;
-        if (r == AW_PENDING) aw__word_abort(&t->word);
+        if (r == AW_PENDING) {
+            aw__word_abort(&t->word);
+            aw__word_wake(&t->word); /* also when it fails once more in its cleanup */
+        }
         w->eager = true;
     }
     if (r != AW_PENDING) {

@@ -506,6 +506,7 @@ static const struct model_harmless harmless[] = {
     {"aw__word_answer", "aw__fetch_and(", "release", "a mark; the reference is taken after that"},
     {"aw__word_ask", "aw__fetch_or(", "acquire", "for who looks whether all sleep: see quiet.c"},
     {"aw__word_ask", "aw__fetch_or(", "release", "a mark"},
+    {"aw__word_abort", "aw__cas(", "failure", "it only decides whether to try again"},
     {"aw__word_run_on", "aw__fetch_and(", "release",
      "what a worker did until then is passed on when the poll is over"},
     {"aw__word_pend", "aw__fetch_sub(", "acquire",
