@@ -154,8 +154,8 @@ static int run(aw__pool *p, aw__main *m) {
         }
         aw_poll r = call(p, m, &cx, error != 0);
         if (r != AW_PENDING) return r == AW_READY ? 0 : error;
-        if (m->meter.fail && !error) {
-            error = m->meter.fail; /* and cancel it at once */
+        if (m->meter.fail) { /* cancel it at once; also what fails once more in its cleanup */
+            if (!error) error = m->meter.fail;
             continue;
         }
         if (is_lost(m)) aw__report_lost(p->rt, &m->task);
