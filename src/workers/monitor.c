@@ -12,6 +12,7 @@
 
 #include "os/park.h"
 #include "workers/pool.h"
+#include "workers/quiet.h"
 
 enum { PERIOD_NS = 4000000 };
 
@@ -85,7 +86,10 @@ void *aw__monitor_main(void *arg) {
         if (aw__pool_end_alone(p)) return NULL;
         if (aw__load_relaxed(&p->rt->watch_at) != AW_FOREVER) {
             uint64_t now = aw__rt_now(p->rt);
-            if (aw__load_relaxed(&p->rt->watch_at) <= now) watch(p, now);
+            if (aw__load_relaxed(&p->rt->watch_at) <= now) {
+                watch(p, now);
+                aw__pool_look(p); /* a paused clock has waited for this */
+            }
         }
         for (uint32_t i = 0; i < p->count; i++)
             if (is_stuck(&p->workers[i])) {

@@ -70,12 +70,14 @@ static aw__worker *next_timer(aw__pool *p, bool exact, uint64_t *when) {
     return first;
 }
 
+/* Not beyond the time at which the monitor wants to look at cancels that last; it goes on from there. */
 static void jump(aw__pool *p, aw__worker *w, uint64_t when) {
-    uint64_t now = aw__load_relaxed(&p->rt->paused_now);
-    while (when > now && !aw__cas(&p->rt->paused_now, &now, when))
+    uint64_t now = aw__load_relaxed(&p->rt->paused_now), watch = aw__load_relaxed(&p->rt->watch_at);
+    uint64_t to = watch < when ? watch : when;
+    while (to > now && !aw__cas(&p->rt->paused_now, &now, to))
         ;
-    aw__worker_unpark(w);
-    if (aw__load_relaxed(&p->rt->watch_at) <= when) aw__monitor_wake(p);
+    if (watch >= when) aw__worker_unpark(w);
+    if (watch <= when) aw__monitor_wake(p);
 }
 
 /* ---- Deadlock --------------------------------------------------------------------------------- */
