@@ -53,8 +53,8 @@ static uint32_t number(const aw_runtime_options *o, uint32_t asked, const char *
 
 void aw__options_settle(aw_runtime_options *o, const aw_runtime *rt) {
     if (o->flavour == AW_FLAVOUR_DEFAULT)
-        o->flavour = o->ignore_environment || o->paused || o->seam ? AW_CURRENT_THREAD
-                                                                   : flavour_from_environment(rt);
+        o->flavour = o->ignore_environment || o->seam ? AW_CURRENT_THREAD
+                                                      : flavour_from_environment(rt);
     o->workers = number(o, o->workers, "AWAKE_WORKERS", AW__WORKERS_MAX);
     if (o->flavour != AW_CURRENT_THREAD && o->workers == 0) {
         uint32_t n = aw__processors();

@@ -44,6 +44,14 @@ static void watch(aw__pool *p, uint64_t now) {
     if (again) aw__watch_again(p->rt, now);
 }
 
+/* Ages are counted in looks. A paused clock may have been moved beyond many: all of them are made up for. */
+static void catch_up(aw__pool *p, uint64_t now) {
+    bool paused = aw__load_acquire(&p->rt->paused);
+    uint64_t at;
+    while ((at = aw__load_relaxed(&p->rt->watch_at)) <= now)
+        watch(p, paused ? at : now);
+}
+
 /* When to wake up for it, by the system's clock. */
 static uint64_t watch_deadline(const aw_runtime *rt) {
     uint64_t at = aw__load_relaxed(&rt->watch_at);
@@ -87,7 +95,7 @@ void *aw__monitor_main(void *arg) {
         if (aw__load_relaxed(&p->rt->watch_at) != AW_FOREVER) {
             uint64_t now = aw__rt_now(p->rt);
             if (aw__load_relaxed(&p->rt->watch_at) <= now) {
-                watch(p, now);
+                catch_up(p, now);
                 aw__pool_look(p); /* a paused clock has waited for this */
             }
         }
