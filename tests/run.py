@@ -34,9 +34,11 @@ from runner.process import (DEFAULT_LIMIT, ROOT, Failed, Skipped, Test, TooSlow,
 
 # "portable": the tests of fibers on a library that switches stacks by ucontext.
 PROGRAM_SUITES = ["unit", "behaviour", "stress", "torture", "model", "portable"]
+# Tests of unit, behaviour, stress and torture once more, where the runtimes that they make have so many workers.
+WORKERS = {f"workers-{n}": {"AWAKE_FLAVOUR": "multi", "AWAKE_WORKERS": str(n)} for n in (1, 2, 8)}
 # What concerns the sources and not the running library is tested once, without sanitizers.
 SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross", "debugger"]
-SUITES = PROGRAM_SUITES + ["examples"] + SOURCE_SUITES
+SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples"] + SOURCE_SUITES
 
 EXIT_SKIPPED = 77
 SLOWNESS = {"": 1, "address": 6, "thread": 6, "valgrind": 20}
@@ -102,21 +104,46 @@ class Settings:
 def program_tests(settings, suite, pool):
     sources = fiber_programs() if suite == "portable" else sorted((ROOT / "tests" / suite).glob("*.c"))
     programs = [(source.stem, settings.build / "tests" / suite / source.stem) for source in sources]
+    for stem, name, run in tests_of(settings, programs, pool):
+        yield Test(suite, f"{stem}/{name}" if name else stem, run, alone="_timing" in name)
+
+
+def worker_tests(settings, suite, pool):
+    """What makes runtimes and leaves their flavour to the environment, and says nothing against it."""
+    programs, others = [], set()
+    for pattern in ("unit/fiber_*.c", "behaviour/*.c", "stress/*.c", "torture/*.c"):
+        for source in sorted((ROOT / "tests").glob(pattern)):
+            text = source.read_text()
+            if source.stem.startswith(("workers_", "perturbed_")) or re.search(r"^ALL_ON_THIS_THREAD", text, re.M):
+                continue
+            name = f"{source.parent.name}/{source.stem}"
+            programs.append((name, settings.build / "tests" / name))
+            marked = re.findall(r"^TEST(?:_LIMIT)?\((\w+)[^{]*{\s*ON_THIS_THREAD", text, re.M)
+            others.update((name, test) for test in marked)
+    for program, name, run in tests_of(settings, programs, pool, WORKERS[suite]):
+        # What measures time measures it on two.
+        if (program, name) not in others and ("_timing" not in name or suite == "workers-2"):
+            yield Test(suite, f"{program}/{name}" if name else program, run, alone="_timing" in name)
+
+
+def tests_of(settings, programs, pool, env={}):
+    """Program, test and how it runs; no test's name stands for a program that has none."""
+    env = {**settings.env, **env}
 
     def listing(program):
         try:
             wrapper = [] if settings.valgrind else settings.wrapper
-            return must_run(wrapper + [program, "--list"], env=settings.env), None
+            return must_run(wrapper + [program, "--list"], env=env), None
         except (Failed, OSError) as problem:
             return "", str(problem)
 
     for (stem, program), (names, problem) in zip(programs, pool.map(listing, [p for _, p in programs])):
         if problem or not names:
-            yield Test(suite, stem, broken(problem or "it holds no test"))
+            yield stem, "", broken(problem or "it holds no test")
         for line in names.splitlines():
             name, limit = line.split()
-            yield Test(suite, f"{stem}/{name}", lambda program=program, name=name, limit=int(limit):
-                       run_program_test(settings, program, name, limit), alone="_timing" in name)
+            yield stem, name, lambda program=program, name=name, limit=int(limit): \
+                run_program_test(settings, env, program, name, limit)
 
 
 def broken(problem):
@@ -125,15 +152,15 @@ def broken(problem):
     return run
 
 
-def run_program_test(settings, program, name, limit):
-    done = execute(settings.wrapper + [program, name], limit * settings.slowness, env=settings.env)
+def run_program_test(settings, env, program, name, limit):
+    done = execute(settings.wrapper + [program, name], limit * settings.slowness, env=env)
     if done.status == EXIT_SKIPPED:
         last = (done.stdout.splitlines() or [""])[-1]
         if last.startswith("SKIP: "):
             raise Skipped(last[len("SKIP: "):])
     if done.status != 0:
         raise Failed(join_text(describe(done.status), done.stdout, done.stderr,
-                               f"again: {os.path.relpath(program, ROOT)} {name}"))
+                               f"again: {''.join(f'{key}={env[key]} ' for key in env if key.startswith('AWAKE_'))}{os.path.relpath(program, ROOT)} {name}"))
 
 
 # ---- Examples, and what the headers promise -----------------------------------------------------
@@ -189,6 +216,8 @@ def discover(settings, suites, pool):
     for suite in suites:
         if suite in PROGRAM_SUITES:
             yield from program_tests(settings, suite, pool)
+        elif suite in WORKERS:
+            yield from worker_tests(settings, suite, pool)
         elif suite == "examples":
             yield from example_tests(settings)
         elif suite == "compile":
@@ -290,7 +319,7 @@ def main():
         parser.error(f"no suite is called {unknown[0]}")
     if not suites:
         # The interleaver is a single thread, and sees races by itself.
-        once = SOURCE_SUITES + ["model"]
+        once = SOURCE_SUITES + ["model", "workers-1", "workers-8"]
         suites = [suite for suite in SUITES if suite not in once or not (settings.sanitizer or settings.valgrind)]
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # for all that we start

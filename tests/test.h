@@ -47,6 +47,17 @@ void test_register(struct test_case *test);
     }                                                                                              \
     static void test_body_##name(void)
 
+/* First in a test: it is about the runtime that runs on the thread in block_on, and for this reason. All that it
+ * makes are of that flavour, whatever AWAKE_FLAVOUR says; the suites with workers do not have it. */
+#define ON_THIS_THREAD(reason) test_on_this_thread()
+
+/* The same for all tests of a file. */
+#define ALL_ON_THIS_THREAD(reason)                                                                 \
+    __attribute__((constructor)) static void test_all_on_this_thread(void) {                       \
+        test_on_this_thread();                                                                     \
+    }                                                                                              \
+    _Static_assert(1, reason)
+
 /* Ends the test: it cannot run here, for a reason the summary will show. */
 #define SKIP(reason) test_skip(reason)
 
@@ -115,6 +126,9 @@ bool test_under_address_sanitizer(void);
 bool test_under_thread_sanitizer(void);
 bool test_under_valgrind(void);
 
+/* Whether AWAKE_FLAVOUR gives workers to the runtimes of this test. */
+bool test_on_workers(void);
+
 /* How often to repeat something: n, or a tenth of it where everything is slow. */
 int test_scale(int n);
 
@@ -125,6 +139,7 @@ struct test_death {
     int output;
 };
 
+void test_on_this_thread(void);
 __attribute__((noreturn)) void test_skip(const char *reason);
 __attribute__((noreturn, format(printf, 3, 4))) void test_fail(const char *file, int line,
                                                                const char *format, ...);

@@ -37,6 +37,10 @@ __attribute__((noreturn)) static void end(int status) {
     _exit(status);
 }
 
+void test_on_this_thread(void) {
+    setenv("AWAKE_FLAVOUR", "current", 1);
+}
+
 void test_skip(const char *reason) {
     printf("SKIP: %s\n", reason);
     end(EXIT_SKIPPED);
@@ -194,6 +198,11 @@ bool test_under_sanitizer(void) {
 bool test_under_valgrind(void) {
     const char *preload = getenv("LD_PRELOAD");
     return preload != NULL && strstr(preload, "vgpreload") != NULL;
+}
+
+bool test_on_workers(void) {
+    const char *flavour = getenv("AWAKE_FLAVOUR");
+    return flavour != NULL && *flavour != '\0' && strcmp(flavour, "current") != 0;
 }
 
 int test_scale(int n) {

@@ -42,8 +42,8 @@ typedef enum aw_flavour {
  * processor of their worker; those of blocking calls are free.
  *
  * The environment is asked where the options say nothing: AWAKE_FLAVOUR (current, multi, per-core; not for a
- * runtime with `paused` or a `seam`), AWAKE_WORKERS, AWAKE_BLOCKING_THREADS. It is not
- * asked in a program that runs with more rights than who started it. */
+ * runtime with a `seam`), AWAKE_WORKERS, AWAKE_BLOCKING_THREADS. It is not asked in a program that runs with
+ * more rights than who started it. */
 
 /* Limits answer -EAGAIN, at once and without waiting: the join of a task that is one too many; a fiber that
  * finds no stack left (where its output cannot hold an error it fails its task with that); aw_blocking. A place
@@ -133,23 +133,23 @@ AW_API void aw_runtime_abandon(aw_runtime *rt);
  * reported and the future is cancelled first; the code of AW_FAIL; -EPERM inside a task; -ESHUTDOWN. */
 #define aw_block_on(rt, ...)                                                                       \
     __extension__({                                                                                \
-        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
-        AW__ASSERT_ERRNO(aw__main.out);                                                            \
-        int aw__err = aw_block_on_future((rt), &aw__main.future);                                  \
-        (__typeof__(aw__main.out))(aw__err ? aw__err : aw__main.out);                              \
+        __typeof__(__VA_ARGS__) aw__main_ = (__VA_ARGS__);                                         \
+        AW__ASSERT_ERRNO(aw__main_.out);                                                           \
+        int aw__err = aw_block_on_future((rt), &aw__main_.future);                                 \
+        (__typeof__(aw__main_.out))(aw__err ? aw__err : aw__main_.out);                            \
     })
 #define aw_block_on_into(rt, result, ...)                                                          \
     __extension__({                                                                                \
-        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
-        int aw__err = aw_block_on_future((rt), &aw__main.future);                                  \
-        if (!aw__err) *(result) = aw__main.out;                                                    \
+        __typeof__(__VA_ARGS__) aw__main_ = (__VA_ARGS__);                                         \
+        int aw__err = aw_block_on_future((rt), &aw__main_.future);                                 \
+        if (!aw__err) *(result) = aw__main_.out;                                                   \
         aw__err;                                                                                   \
     })
 #define aw_block_on_status(rt, ...)                                                                \
     __extension__({                                                                                \
-        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
-        int aw__err = aw_block_on_future((rt), &aw__main.future);                                  \
-        if (!aw__err) aw_future_discard(&aw__main.future);                                         \
+        __typeof__(__VA_ARGS__) aw__main_ = (__VA_ARGS__);                                         \
+        int aw__err = aw_block_on_future((rt), &aw__main_.future);                                 \
+        if (!aw__err) aw_future_discard(&aw__main_.future);                                        \
         aw__err;                                                                                   \
     })
 /* The erased form: 0 when the future finished, its output is then in place. */
@@ -159,23 +159,23 @@ AW_API int aw_block_on_future(aw_runtime *rt, aw_future *f);
  * cancelled and waited for: background tasks do not keep a program alive. */
 #define aw_run(...)                                                                                \
     __extension__({                                                                                \
-        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
-        AW__ASSERT_ERRNO(aw__main.out);                                                            \
-        int aw__err = aw_run_future(&aw__main.future);                                             \
-        (__typeof__(aw__main.out))(aw__err ? aw__err : aw__main.out);                              \
+        __typeof__(__VA_ARGS__) aw__main_ = (__VA_ARGS__);                                         \
+        AW__ASSERT_ERRNO(aw__main_.out);                                                           \
+        int aw__err = aw_run_future(&aw__main_.future);                                            \
+        (__typeof__(aw__main_.out))(aw__err ? aw__err : aw__main_.out);                            \
     })
 #define aw_run_into(result, ...)                                                                   \
     __extension__({                                                                                \
-        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
-        int aw__err = aw_run_future(&aw__main.future);                                             \
-        if (!aw__err) *(result) = aw__main.out;                                                    \
+        __typeof__(__VA_ARGS__) aw__main_ = (__VA_ARGS__);                                         \
+        int aw__err = aw_run_future(&aw__main_.future);                                            \
+        if (!aw__err) *(result) = aw__main_.out;                                                   \
         aw__err;                                                                                   \
     })
 #define aw_run_status(...)                                                                         \
     __extension__({                                                                                \
-        __typeof__(__VA_ARGS__) aw__main = (__VA_ARGS__);                                          \
-        int aw__err = aw_run_future(&aw__main.future);                                             \
-        if (!aw__err) aw_future_discard(&aw__main.future);                                         \
+        __typeof__(__VA_ARGS__) aw__main_ = (__VA_ARGS__);                                         \
+        int aw__err = aw_run_future(&aw__main_.future);                                            \
+        if (!aw__err) aw_future_discard(&aw__main_.future);                                        \
         aw__err;                                                                                   \
     })
 AW_API int aw_run_future(aw_future *f);

@@ -124,9 +124,9 @@ AW_API void aw__task_drop(aw_future *task);
 /* The output of a task whose join reported 0; gives the handle back. */
 #define aw_task_take(h)                                                                            \
     __extension__({                                                                                \
-        __typeof__(*(h)) *aw__task = (h);                                                          \
-        __typeof__(aw__task->out) aw__out = aw__task->out;                                         \
-        aw_task_drop(aw__task);                                                                    \
+        __typeof__(*(h)) *aw__task_ = (h);                                                         \
+        __typeof__(aw__task_->out) aw__out = aw__task_->out;                                       \
+        aw_task_drop(aw__task_);                                                                   \
         aw__out;                                                                                   \
     })
 

@@ -4,6 +4,7 @@
  * every composite, and children end before their parents. */
 #include <errno.h>
 
+#include "support/settle.h"
 #include "support/subject.h"
 
 /* A function that waits in its body for one leaf and in its cleanup for another. */
@@ -188,12 +189,12 @@ TEST(cleanup_in_a_set_that_is_cleared_is_not_cut_short) {
 
 /* ---- Tasks ------------------------------------------------------------------------------------ */
 
-AW_ASYNC(int, abort_often, struct careful *task; int n; aw_yield y; aw_task_join_future j;) {
+AW_ASYNC(int, abort_often, struct careful *task; int n; struct rounds y; aw_task_join_future j;) {
     AW_BEGIN;
-    AW_AWAIT(self->y, aw_yield_now());
+    AW_AWAIT(self->y, rounds(1));
     for (self->n = 0; self->n < 3; self->n++) {
         aw_task_abort(self->task);
-        AW_AWAIT(self->y, aw_yield_now());
+        AW_AWAIT(self->y, rounds(1));
     }
     CHECK_EQ(cares[0].body.gone, 1);
     CHECK(!aw_task_is_finished(self->task));
@@ -219,7 +220,7 @@ TEST(ending_a_runtime_waits_for_the_cleanup_of_its_tasks) {
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
     struct careful *task = aw_spawn_on(rt, call(0));
     cares[0].cleanup = (struct script){.pends = 5, .busy = true};
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_drop(task);
     aw_runtime_free(rt);
     CHECK_EQ(cares[0].cleaned, 1);

@@ -4,6 +4,7 @@
  * finished, and READY if none did. A select answers READY if any branch finished. */
 #include <errno.h>
 
+#include "support/settle.h"
 #include "support/subject.h"
 
 static const struct script waits = {.pends = NEVER};
@@ -181,9 +182,9 @@ AW_ASYNC(int, sleeper, struct script *s; struct leaf l; aw_sleep nap;) {
     AW_END;
 }
 
-AW_ASYNC(int, aborter, struct sleeper *task; aw_yield y; aw_task_join_future j;) {
+AW_ASYNC(int, aborter, struct sleeper *task; struct rounds y; aw_task_join_future j;) {
     AW_BEGIN;
-    AW_AWAIT(self->y, aw_yield_now());
+    AW_AWAIT(self->y, rounds(1));
     aw_task_abort(self->task);
     AW_AWAIT(self->j, aw_task_join(self->task));
     aw_task_drop(self->task);

@@ -3,6 +3,7 @@
  * Decided: what already knows its result only winds up when it is cancelled, and ends READY. */
 #include <errno.h>
 
+#include "support/settle.h"
 #include "support/subject.h"
 
 /* A loser that takes its time. */
@@ -189,10 +190,12 @@ TEST(a_join_of_something_decided_and_something_that_is_gone_is_cut) {
 
 /* ---- Tasks ------------------------------------------------------------------------------------ */
 
-AW_ASYNC(int, abort_and_join, struct past_return *task; aw_yield y; aw_task_join_future j;) {
+AW_ASYNC(int, abort_and_join, struct past_return *task; struct rounds y; aw_task_join_future j;) {
     AW_BEGIN;
-    AW_AWAIT(self->y, aw_yield_now());
+    AW_AWAIT(self->y, rounds(1));
     aw_task_abort(self->task);
+    AW_AWAIT(self->y, rounds(1));
+    script_finish(self->task->s);
     AW_AWAIT(self->j, aw_task_join(self->task));
     AW_RETURN(self->j.out);
     AW_END;
@@ -201,7 +204,7 @@ AW_ASYNC(int, abort_and_join, struct past_return *task; aw_yield y; aw_task_join
 TEST(an_aborted_task_past_its_return_joins_as_finished) {
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
-    struct script s = {.pends = 3, .busy = true};
+    struct script s = {.pends = NEVER};
     struct past_return *task = aw_spawn_on(rt, AW_CALL(past_return, .s = &s));
     CHECK_EQ(aw_block_on(rt, AW_CALL(abort_and_join, .task = task)), 0);
     CHECK_EQ(aw_task_take(task), 42);

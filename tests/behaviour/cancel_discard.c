@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "support/keeping.h"
+#include "support/settle.h"
 #include "support/subject.h"
 
 /* ---- Every composite -------------------------------------------------------------------------- */
@@ -145,7 +146,7 @@ TEST(the_output_of_a_detached_task_is_discarded) {
     struct script s = {.pends = 2, .busy = true};
     aw_task_drop(aw_spawn_on(rt, leaf(&s)));
     while (!s.finished)
-        CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+        run_a_while(rt);
     CHECK_EQ(s.discards, 1);
     aw_runtime_free(rt);
     ledger_check_balanced();
@@ -155,7 +156,7 @@ TEST(the_output_of_a_task_whose_handle_is_dropped_late_is_discarded) {
     aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     CHECK_EQ(s.discards, 0);
     aw_runtime_free(rt);
     CHECK_EQ(s.discards, 0);
@@ -169,7 +170,7 @@ TEST(a_join_that_is_discarded_leaves_the_output_to_the_handle) {
     aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_join_future f = aw_task_join(task);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     aw_future_discard(&f.future);
@@ -188,7 +189,7 @@ TEST(a_join_that_is_discarded_and_never_repeated_has_its_output_discarded_with_t
     aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_join_future f = aw_task_join(task);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     aw_future_discard(&f.future);

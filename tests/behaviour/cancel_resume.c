@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "support/keeping.h"
+#include "support/settle.h"
 #include "support/subject.h"
 
 /* ---- Through every composite ------------------------------------------------------------------ */
@@ -184,14 +185,16 @@ AW_ASYNC(int, joiner, struct leaf *task; int *status; aw_task_join_future j;) {
 
 TEST(a_join_whose_task_has_ended_lets_the_body_run_on) {
     aw_runtime *rt = keeping_runtime();
-    struct script s = {.pends = 1, .busy = true};
+    struct script s = {.pends = NEVER};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     int status = 1;
     struct joiner f = AW_CALL(joiner, .task = task, .status = &status);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_wakes(), 0);
-    while (!aw_task_is_finished(task))
-        CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
+    script_finish(&s);
+    run_a_while(rt);
+    CHECK(aw_task_is_finished(task));
     CHECK_EQ(drive_wakes(), 1);
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(status, 0);

@@ -4,6 +4,7 @@
  * arguments own is released. */
 #include <errno.h>
 
+#include "support/settle.h"
 #include "support/subject.h"
 
 /* The leaves would finish, by poll and by cancel, if they were asked as started ones. */
@@ -190,7 +191,7 @@ TEST(a_join_of_a_finished_task_that_never_started_leaves_the_output) {
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     CHECK(aw_task_is_finished(task));
 
     aw_task_join_future f = aw_task_join(task);

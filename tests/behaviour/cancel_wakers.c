@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "support/keeping.h"
+#include "support/settle.h"
 #include "support/subject.h"
 
 #define ONLY_THE_LATEST(kind, how, borrowed)                                                       \
@@ -48,7 +49,7 @@ EVERY_COMPOSITE(NONE_AFTER_THE_END)
 static void advance(uint64_t duration) {
     CHECK_EQ(aw_clock_advance(subject.rt, duration), 0);
     aw_leave(NULL);
-    CHECK_EQ(aw_block_on(subject.rt, aw_yield_now()), 0);
+    run_a_while(subject.rt);
     aw_enter(subject.rt);
 }
 
@@ -150,13 +151,13 @@ TEST(a_join_of_a_task_wakes_only_the_latest_waker) {
     aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = NEVER};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_join_future f = aw_task_join(task);
     for (int call = 0; call < 3; call++)
         CHECK_EQ(drive_poll(&f.future), AW_PENDING);
-    script_finish(&s);
     CHECK_EQ(drive_wakes(), 0);
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    script_finish(&s);
+    run_a_while(rt);
     CHECK_EQ(drive_wakes(), 1);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     ledger_give_back(aw_task_take(task));
@@ -168,12 +169,12 @@ TEST(a_join_of_a_task_that_is_cancelled_holds_no_waker) {
     aw_runtime *rt = keeping_runtime();
     struct script s = {.pends = NEVER};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_join_future f = aw_task_join(task);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     script_finish(&s);
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0); /* nobody is woken by the end of the task */
+    run_a_while(rt); /* nobody is woken by the end of the task */
     CHECK(aw_task_is_finished(task));
     aw_task_drop(task);
     aw_runtime_free(rt);
@@ -247,6 +248,7 @@ static aw_poll out_of_budget(void *arg, aw_cx *cx, int *out) {
 }
 
 TEST(a_sleep_that_is_out_of_budget_forgets_the_waker_before) {
+    ON_THIS_THREAD("nobody else may fire the timer meanwhile");
     subject_prepare(a_timeout, (struct script){.pends = NEVER});
     aw_leave(NULL);
     int calls = 0;

@@ -6,6 +6,7 @@
 #include "support/beacon.h"
 #include "support/clock.h"
 #include "support/script.h"
+#include "support/settle.h"
 
 #include <errno.h>
 #include <string.h>
@@ -58,6 +59,7 @@ TEST(a_box_that_is_freed_drops_the_fiber_in_it) {
 }
 
 TEST(a_task_that_is_aborted_before_its_first_poll_is_dropped) {
+    ON_THIS_THREAD("nothing runs before block_on");
     aw_runtime *rt = paused_runtime();
     struct owner *task = aw_spawn_on(rt, call_owner());
     aw_task_abort(task);
@@ -374,6 +376,7 @@ AW_FIBER(int, runs_beside, struct ignores_it *task; int until;) {
 }
 
 TEST(refused_awaits_let_the_others_run_and_a_thousand_of_them_are_reported_by_name_once) {
+    ON_THIS_THREAD("the two take turns");
     aw_runtime *rt = reporting_runtime();
     struct ignores_it *task = aw_spawn_on(rt, AW_CALL(ignores_it, .limit = 1 << 30));
     CHECK_EQ(aw_block_on(rt, AW_CALL(runs_beside, .task = task, .until = 3500)), 0);
@@ -387,6 +390,7 @@ TEST(refused_awaits_let_the_others_run_and_a_thousand_of_them_are_reported_by_na
 }
 
 TEST(a_fiber_that_ignores_less_than_a_thousand_is_not_reported) {
+    ON_THIS_THREAD("the two take turns");
     aw_runtime *rt = reporting_runtime();
     struct ignores_it *task = aw_spawn_on(rt, AW_CALL(ignores_it, .limit = 999));
     CHECK_EQ(aw_block_on(rt, AW_CALL(runs_beside, .task = task, .until = 999)), 0);
@@ -401,7 +405,7 @@ TEST(a_timer_and_the_end_of_the_runtime_come_through_a_fiber_that_ignores_its_ca
     options.log = keep_report;
     CHECK_EQ(aw_runtime_new(&rt, &options), 0); /* real time */
     struct ignores_it *task = aw_spawn_on(rt, AW_CALL(ignores_it, .limit = 5000));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_abort(task);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(1))), 0);
     aw_task_drop(task);
@@ -547,7 +551,7 @@ AW_FIBER(int, slow_to_end) {
 TEST(a_cancel_that_takes_long_is_reported_with_the_place_where_the_fiber_waits) {
     aw_runtime *rt = reporting_runtime();
     struct slow_to_end *task = aw_spawn_on(rt, AW_CALL(slow_to_end));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_abort(task);
     CHECK_EQ(aw_block_on(rt, aw_task_join(task)), -ECANCELED);
     CHECK_EQ(stubborn.reports, 1);

@@ -4,6 +4,8 @@
  * leaks, it is released once, and a join says what happened. */
 #include "support/tasks.h"
 
+ALL_ON_THIS_THREAD("who releases what on which thread; workers_matrix.c has it for workers");
+
 /* ---- The task --------------------------------------------------------------------------------- */
 
 typedef struct record {

@@ -7,6 +7,7 @@
 #include "support/beacon.h"
 #include "support/clock.h"
 #include "support/script.h"
+#include "support/settle.h"
 
 /* ---- In the fiber ----------------------------------------------------------------------------- */
 
@@ -275,7 +276,7 @@ TEST(a_timeout_in_a_shield_still_gives_up) {
     aw_runtime *rt = paused_runtime();
     struct script s[2] = {{.pends = NEVER}, {.pends = NEVER}};
     struct patient *task = aw_spawn_on(rt, AW_CALL(patient, .s = s));
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     uint64_t begin = aw_now(rt);
     aw_task_abort(task);
     CHECK_EQ(aw_block_on(rt, aw_task_join(task)), -ECANCELED);
@@ -457,10 +458,10 @@ TEST(shields_in_a_set_that_is_cleared_are_not_cut_short) {
 /* ---- Tasks ------------------------------------------------------------------------------------ */
 
 AW_FIBER(int, abort_often, struct careful *task;) {
-    CHECK_EQ(aw_fiber_yield(), 0);
+    CHECK_EQ(aw_await(rounds(1)), 0);
     for (int i = 0; i < 3; i++) {
         aw_task_abort(self->task);
-        CHECK_EQ(aw_fiber_yield(), 0);
+        CHECK_EQ(aw_await(rounds(1)), 0);
     }
     CHECK_EQ(cares[0].body.gone, 1);
     CHECK(!aw_task_is_finished(self->task));
@@ -483,7 +484,7 @@ TEST(ending_a_runtime_waits_for_the_shields_of_its_fibers) {
     aw_runtime *rt = paused_runtime();
     struct careful *task = aw_spawn_on(rt, call(0));
     cares[0].cleanup = (struct script){.pends = 5, .busy = true};
-    CHECK_EQ(aw_block_on(rt, aw_yield_now()), 0);
+    run_a_while(rt);
     aw_task_drop(task);
     aw_runtime_free(rt);
     CHECK_EQ(cares[0].cleaned, 1);

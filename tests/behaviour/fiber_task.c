@@ -103,6 +103,7 @@ AW_FIBER(int, takes_turns) {
 }
 
 TEST(fibers_that_yield_take_turns) {
+    ON_THIS_THREAD("it counts turns");
     CHECK_EQ(aw_run(AW_CALL(takes_turns)), 0);
 }
 
@@ -142,6 +143,7 @@ AW_FIBER(int, beside_it) {
 }
 
 TEST(a_fiber_that_always_finds_something_ready_yields_after_128_operations) {
+    ON_THIS_THREAD("it counts turns");
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct greedy *task = aw_spawn_on(rt, AW_CALL(greedy));
     CHECK_EQ(aw_block_on(rt, AW_CALL(beside_it)), 0);
@@ -426,6 +428,8 @@ static struct joins_other {
     struct joins_other **other;
 } * one, *two;
 AW_FIBER_STATIC(joins_other) {
+    while (!__atomic_load_n(self->other, __ATOMIC_ACQUIRE))
+        CHECK_EQ(aw_fiber_yield(), 0);
     return aw_await(aw_task_join(*self->other));
 }
 
@@ -434,8 +438,8 @@ TEST(a_circle_of_fibers_that_join_each_other_is_a_deadlock) {
     ledger l = LEDGER;
     l.careless = true;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
-    one = aw_spawn_on(rt, AW_CALL(joins_other, .other = &two));
-    two = aw_spawn_on(rt, AW_CALL(joins_other, .other = &one));
+    __atomic_store_n(&one, aw_spawn_on(rt, AW_CALL(joins_other, .other = &two)), __ATOMIC_RELEASE);
+    __atomic_store_n(&two, aw_spawn_on(rt, AW_CALL(joins_other, .other = &one)), __ATOMIC_RELEASE);
     CHECK_EQ(aw_block_on(rt, AW_CALL(forgetful, .ledger = &l)), -EDEADLK);
     CHECK_EQ(log_count(&log, "deadlock: nothing can run any more\nthe main future\n  forgetful: "),
              1);

@@ -26,6 +26,7 @@
 
 static aw_runtime *new_runtime(uint32_t workers, memory *m, kept_log *log) {
     if (workers) return workers_new(workers, m, log);
+    test_on_this_thread();
     if (m) memory_init(m);
     return runtime_new(m, log, NULL, false);
 }

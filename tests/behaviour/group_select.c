@@ -200,6 +200,7 @@ AW_ASYNC(int, watcher, long *rounds; bool *stop; int n; aw_yield y;) {
 }
 
 TEST(a_loop_of_ready_selects_lets_the_others_run_after_its_budget) {
+    ON_THIS_THREAD("it counts turns");
     aw_runtime *rt = keeping_runtime();
     long rounds = 0;
     bool stop = false;

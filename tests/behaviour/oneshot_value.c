@@ -206,6 +206,7 @@ AW_ASYNC(int, send_both, int_channel c; aw_notify n; struct prefer_the_other * t
 }
 
 TEST(a_value_that_loses_a_select_stays_in_the_channel) {
+    ON_THIS_THREAD("the task does not run between two calls of the main future");
     CHECK_EQ(aw_run(AW_CALL(send_both)), 77);
 }
 

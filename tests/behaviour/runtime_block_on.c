@@ -91,6 +91,7 @@ AW_ASYNC(int, count_turns, int *turns;) {
 }
 
 TEST(tasks_that_are_left_go_on_in_the_next_block_on) {
+    ON_THIS_THREAD("tasks stand still between two block_on");
     int turns = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct count_turns *h = aw_spawn_on(rt, AW_CALL(count_turns, .turns = &turns));
@@ -369,6 +370,7 @@ static aw_poll free_inside(void *rt, aw_cx *cx, int *out) {
 }
 
 TEST(freeing_a_runtime_inside_a_task_is_caught) {
+    ON_THIS_THREAD("the main future is none of its tasks with workers");
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     DIES((void)aw_block_on(rt, aw_poll_fn_of(free_inside, rt)), "aw_runtime_free inside a task");
     aw_runtime_free(rt);

@@ -57,6 +57,7 @@ TEST(background_tasks_are_cancelled_and_waited_for_when_block_on_ends) {
 }
 
 TEST(the_same_with_aw_run) {
+    ON_THIS_THREAD("all have begun after one turn");
     CHECK_EQ(aw_run(AW_CALL(spawns, .count = 10)), 10);
     CHECK_EQ(cleaned, 10);
 }

@@ -171,11 +171,11 @@ static void *spawn_from_outside(void *rt) {
     return NULL;
 }
 
-AW_ASYNC(int, spawner, int left; struct rounds pause;) {
+AW_ASYNC(int, spawner, int left;) {
     AW_BEGIN;
     for (; self->left; self->left--) {
         aw_task_drop(aw_spawn(aw_never_ready()));
-        AW_AWAIT(self->pause, rounds(1));
+        AW_YIELD;
     }
     AW_RETURN(0);
     AW_END;
@@ -189,7 +189,7 @@ ON_FLAVOURS(every_task_that_was_spawned_ends) {
         threads[i] = thread_start(spawn_from_outside, rt);
     for (int i = 0; i < 20; i++)
         aw_task_drop(aw_spawn_on(rt, AW_CALL(spawner, .left = 1000)));
-    CHECK_EQ(aw_block_on(rt, rounds(10)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(spawner, .left = 10)), 0);
     for (int i = 0; i < 3; i++)
         thread_end(threads[i]);
     aw_runtime_free(rt);

@@ -88,6 +88,7 @@ static const char *side(int inside) {
 
 /* Whatever the way of the references, the task is freed when the last one is gone, not earlier. */
 TEST(a_reference_taken_on_one_thread_may_be_given_back_on_another) {
+    ON_THIS_THREAD("it counts what a runtime allocates; see workers_outlive.c");
     for (int where = 0; where < 64; where++) {
         memory m;
         ledger l = LEDGER;
@@ -118,6 +119,7 @@ TEST(a_reference_taken_on_one_thread_may_be_given_back_on_another) {
 
 /* The same with the references given back before the task ends: then its end frees it. */
 TEST(a_task_whose_wakers_travelled_is_freed_by_its_end) {
+    ON_THIS_THREAD("it counts what a runtime allocates; see workers_outlive.c");
     for (int where = 0; where < 32; where++) {
         memory m;
         ledger l = LEDGER;
@@ -157,6 +159,7 @@ AW_ASYNC(int, lends_waker, hands *hands; struct rounds pause;) {
 }
 
 TEST(a_waker_of_the_main_future_keeps_the_runtime_until_it_goes) {
+    ON_THIS_THREAD("it counts what a runtime allocates; see workers_outlive.c");
     for (int where = 0; where < 16; where++) {
         memory m;
         hands h = {.count = 0};
@@ -201,6 +204,7 @@ static void *use_leftovers(void *arg) {
 /* Threads use and give back wakers of tasks that have finished or were cancelled, of a runtime that
  * has ended, all at once. The last one frees everything. */
 TEST(wakers_used_by_threads_after_the_runtime_has_ended_do_nothing_and_free_it) {
+    ON_THIS_THREAD("it counts what a runtime allocates; see workers_outlive.c");
     enum { THREADS = 4 };
     for (int round = 0; round < test_scale(100); round++) {
         memory m;
@@ -237,6 +241,7 @@ static void *drop_probe(void *handle) {
 }
 
 TEST(handles_answer_after_the_runtime_has_ended_and_are_dropped_by_any_thread) {
+    ON_THIS_THREAD("nothing runs before block_on");
     for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
         memory m;
         ledger done = LEDGER, cut = LEDGER, unseen = LEDGER;

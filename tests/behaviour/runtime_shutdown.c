@@ -25,6 +25,7 @@
 
 static aw_runtime *new_runtime(uint32_t workers, memory *m, kept_log *log) {
     if (workers) return workers_new(workers, m, log);
+    test_on_this_thread();
     if (m) memory_init(m);
     return runtime_new(m, log, NULL, false);
 }
@@ -564,6 +565,7 @@ ON_WORKERS(an_abandoned_runtime_waits_for_a_call_that_borrows) {
 }
 
 TEST(a_call_that_borrows_may_end_after_its_runtime_was_abandoned) {
+    ON_THIS_THREAD("nobody runs its tasks once it is abandoned");
     static memory m;
     static job j;
     static kept_log log = KEPT_LOG;

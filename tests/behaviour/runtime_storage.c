@@ -98,6 +98,7 @@ AW_ASYNC(long, factory, struct stage *stages[STAGES]; aw_never * never; int i;
 }
 
 TEST(a_program_runs_with_an_allocator_that_always_refuses) {
+    ON_THIS_THREAD("workers need memory");
     static aw_runtime_storage room;
     static struct feeders feeders;
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
@@ -170,6 +171,7 @@ TEST(options_that_make_no_sense_are_refused_and_nothing_is_left) {
 }
 
 TEST(options_of_an_older_and_shorter_kind_are_good) {
+    ON_THIS_THREAD("it counts what a runtime allocates");
     memory m;
     aw_runtime *rt;
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
@@ -197,6 +199,7 @@ TEST(the_seam_is_copied) {
 }
 
 TEST(the_default_allocator_is_the_one_that_was_set) {
+    ON_THIS_THREAD("it counts what a runtime allocates");
     memory m;
     memory_init(&m);
     CHECK(aw_get_allocator() != NULL);
@@ -212,16 +215,16 @@ TEST(the_default_allocator_is_the_one_that_was_set) {
 
 /* ---- Many ------------------------------------------------------------------------------------- */
 
-AW_ASYNC(int, small_program, aw_sleep nap; struct probe * task; ledger ledger;) {
+AW_ASYNC(int, small_program, aw_sleep nap; struct probe * task; ledger ledger;
+         struct rounds pause;) {
     AW_BEGIN;
     self->ledger = (ledger)LEDGER;
     self->task = aw_spawn(probe_of(&self->ledger));
     AW_AWAIT(self->nap, aw_sleep_for(AW_USEC(1)));
+    AW_AWAIT(self->pause, rounds(1));
     aw_task_drop(self->task);
-    self->ledger.answer = AW_READY;
-    if (self->ledger.waker.type) ledger_wake(&self->ledger);
-    AW_YIELD;
-    AW_YIELD;
+    ledger_finish(&self->ledger);
+    AW_AWAIT(self->pause, rounds(2));
     CHECK_EQ(self->ledger.discards, 1);
     AW_RETURN(1);
     AW_END;

@@ -281,6 +281,7 @@ AW_ASYNC(int, counts_turns, int *turns;) {
 }
 
 TEST(others_have_their_turn_when_the_budget_is_spent) {
+    ON_THIS_THREAD("it counts turns");
     int turns = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, AW_CALL(counts_turns, .turns = &turns)));

@@ -36,8 +36,8 @@ TEST(a_join_gives_the_typed_output_of_each_task) {
 TEST(a_join_of_a_task_that_has_ended_is_ready_at_its_first_poll) {
     ledger l = LEDGER;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    struct probe *h = aw_spawn_on(rt, probe_of(&l));
     l.answer = AW_READY;
+    struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
     aw_flag flag = {0};
     aw_waker w = aw_flag_waker(&flag);
@@ -172,8 +172,8 @@ AW_ASYNC(int, first_of_two, struct probe *a, *b; bool take; two_joins s;) {
 TEST(a_join_that_loses_a_select_gives_the_output_back_to_the_handle) {
     ledger a = LEDGER, b = LEDGER;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    struct probe *ha = aw_spawn_on(rt, probe_of(&a)), *hb = aw_spawn_on(rt, probe_of(&b));
     a.answer = b.answer = AW_READY;
+    struct probe *ha = aw_spawn_on(rt, probe_of(&a)), *hb = aw_spawn_on(rt, probe_of(&b));
     run_a_while(rt);
     int winner = aw_block_on(rt, AW_CALL(first_of_two, .a = ha, .b = hb, .take = true));
     CHECK_EQ(winner, 0);
@@ -259,9 +259,9 @@ AW_ASYNC(int, step, struct by_hand *hand; enum hand_step what;) {
 TEST(a_join_cancelled_before_its_first_poll_is_gone_and_the_task_goes_on) {
     ledger l = LEDGER;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
+    l.answer = AW_READY;
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     struct by_hand hand = {.join = aw_task_join(h)};
-    l.answer = AW_READY;
     run_a_while(rt); /* also when the task has ended: what never ran cannot have finished */
     CHECK_EQ(STEP(rt, &hand, CANCEL), AW_CANCELLED);
     CHECK_EQ(JOIN_STATUS(rt, h), 0);

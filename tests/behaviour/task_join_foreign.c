@@ -279,6 +279,7 @@ TEST(a_foreign_join_that_was_woken_and_is_then_cancelled_has_finished) {
 
 /* A join that waited on another thread, and is polled by the owner next: block_on takes over. */
 TEST(a_foreign_join_may_go_on_inside_the_runtime) {
+    ON_THIS_THREAD("the task does not run between two steps");
     ledger l = LEDGER;
     aw_flag flag = {0};
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);

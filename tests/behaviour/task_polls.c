@@ -32,6 +32,7 @@ TEST(the_main_future_is_polled_once_when_it_is_ready) {
 }
 
 TEST(many_wakes_before_a_poll_are_one_poll) {
+    ON_THIS_THREAD("the task does not run between two wakes");
     ledger l = LEDGER;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
@@ -103,6 +104,7 @@ static void *wake_elsewhere(void *arg) {
 }
 
 TEST(many_wakes_from_a_thread_are_one_poll) {
+    ON_THIS_THREAD("the task does not run between two wakes");
     ledger l = LEDGER;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
@@ -178,6 +180,7 @@ AW_ASYNC(int, count_turns, int *turns;) {
 }
 
 TEST(nothing_runs_after_the_main_future_has_ended) {
+    ON_THIS_THREAD("workers run on");
     int turns = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, AW_CALL(count_turns, .turns = &turns)));
@@ -268,6 +271,7 @@ AW_ASYNC(int, newcomer, int yields; long *turns;) {
 }
 
 TEST(a_hundred_ping_pong_pairs_do_not_starve_a_new_task_that_yields) {
+    ON_THIS_THREAD("it counts turns");
     enum { PAIRS = 100, YIELDS = 100 };
     static struct table tables[PAIRS];
     long turns = 0;
@@ -300,6 +304,7 @@ AW_ASYNC(int, chain, long *links;) {
 }
 
 TEST(a_chain_that_respawns_itself_lets_block_on_finish) {
+    ON_THIS_THREAD("it counts turns");
     memory m;
     long links = 0;
     memory_init(&m);

@@ -24,6 +24,7 @@ AW_ASYNC(int, spawn_inside, struct child *task; aw_task_join_future join;) {
 }
 
 TEST(a_task_spawned_from_inside_runs_and_gives_its_output) {
+    ON_THIS_THREAD("the task does not run before the next await");
     CHECK_EQ(aw_run(AW_CALL(spawn_inside)), 42);
 }
 
@@ -47,10 +48,12 @@ AW_ASYNC(int, spawn_many, int clock; int when[50]; struct rounds pause;) {
 }
 
 TEST(spawned_tasks_run_first_come_first_served) {
+    ON_THIS_THREAD("the order in which tasks run");
     CHECK_EQ(aw_run(AW_CALL(spawn_many)), 0);
 }
 
 TEST(tasks_spawned_before_block_on_run_in_the_order_of_their_spawns) {
+    ON_THIS_THREAD("the order in which tasks run");
     enum { N = 100 };
     int clock = 0, when[N] = {0};
     struct in_order *h[N];
@@ -393,6 +396,7 @@ TEST(a_spawn_after_the_end_of_the_runtime_resolves_as_cancelled) {
 
 /* A spawn from elsewhere that is still in the inbox when the runtime ends. */
 TEST(a_task_that_was_spawned_but_never_looked_at_is_cancelled_by_the_end) {
+    ON_THIS_THREAD("nothing runs before block_on");
     memory m;
     ledger l = LEDGER;
     memory_init(&m);

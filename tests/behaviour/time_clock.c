@@ -64,23 +64,21 @@ TEST(pause_resume_and_advance_are_refused_at_the_wrong_moment) {
     aw_runtime_free(rt);
 }
 
-AW_ASYNC(int, advance_step_by_step, aw_sleep *nap; uint64_t start; aw_task_join_future join;) {
+AW_ASYNC(int, advance_step_by_step, aw_sleep *nap; uint64_t start; aw_task_join_future join;
+         struct rounds pause;) {
     AW_BEGIN;
     self->start = aw_now(NULL);
     self->nap = aw_spawn(aw_sleep_for(AW_SEC(10)));
-    AW_YIELD;
+    AW_AWAIT(self->pause, rounds(1));
     CHECK_EQ(aw_clock_advance(aw_runtime_current(), AW_SEC(9)), 0);
     CHECK_EQ(aw_now(NULL), self->start + AW_SEC(9));
-    AW_YIELD;
-    AW_YIELD;
+    AW_AWAIT(self->pause, rounds(2));
     CHECK(!aw_task_is_finished(self->nap));
     CHECK_EQ(aw_clock_advance(aw_runtime_current(), AW_SEC(1) - 1), 0);
-    AW_YIELD;
-    AW_YIELD;
+    AW_AWAIT(self->pause, rounds(2));
     CHECK(!aw_task_is_finished(self->nap));
     CHECK_EQ(aw_clock_advance(aw_runtime_current(), 1), 0);
-    AW_YIELD;
-    AW_YIELD;
+    AW_AWAIT(self->pause, rounds(2));
     CHECK(aw_task_is_finished(self->nap));
     CHECK_EQ(aw_now(NULL), self->start + AW_SEC(10));
     AW_AWAIT(self->join, aw_task_join(self->nap));
@@ -137,12 +135,12 @@ TEST(a_resumed_clock_goes_on_from_where_it_stood) {
 }
 
 AW_ASYNC(int, nap_across_a_resume, aw_sleep *early; aw_sleep * late; uint64_t start;
-         aw_task_join_future join;) {
+         aw_task_join_future join; struct rounds pause;) {
     AW_BEGIN;
     self->start = aw_now(NULL);
     self->early = aw_spawn(aw_sleep_for(AW_SEC(100)));
     self->late = aw_spawn(aw_sleep_for(AW_SEC(100) + AW_MSEC(2)));
-    AW_YIELD;
+    AW_AWAIT(self->pause, rounds(1));
     CHECK_EQ(aw_clock_advance(aw_runtime_current(), AW_SEC(100)), 0);
     CHECK_EQ(aw_clock_resume(aw_runtime_current()), 0);
     AW_AWAIT(self->join, aw_task_join(self->early));
@@ -327,6 +325,7 @@ static void perform(struct trace *trace) {
 }
 
 TEST(two_runs_under_virtual_time_are_identical) {
+    ON_THIS_THREAD("what workers do is not repeated");
     static struct trace first, second;
     perform(&first);
     perform(&second);

@@ -44,6 +44,7 @@ static void spawn_jobs(aw_runtime *rt, uint64_t spread, uint64_t step) {
 }
 
 TEST(timers_fire_by_deadline_and_equal_ones_in_the_order_of_insertion) {
+    ON_THIS_THREAD("each worker has its own timers");
     const uint64_t spreads[] = {100, AW_USEC(20), AW_MSEC(5), AW_SEC(100)};
     for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
         aw_runtime *rt = paused_runtime();
@@ -67,6 +68,7 @@ AW_ASYNC(int, leap, uint64_t far;) {
 }
 
 TEST(timers_that_are_found_due_together_fire_in_the_same_order) {
+    ON_THIS_THREAD("each worker has its own timers");
     const uint64_t spreads[] = {100, AW_USEC(20), AW_MSEC(5), AW_SEC(100)};
     for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
         aw_runtime *rt = paused_runtime();
@@ -213,6 +215,7 @@ AW_ASYNC(int, wait_for_jobs, int jobs; aw_sleep nap;) {
 }
 
 TEST(real_timers_fire_in_order_too) {
+    ON_THIS_THREAD("each worker has its own timers");
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
     uint64_t seed = test_seed(), start = aw_now(rt) + AW_MSEC(250);

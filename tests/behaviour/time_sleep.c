@@ -24,7 +24,7 @@ TEST(a_zero_or_past_sleep_is_ready_at_the_first_poll) {
     CHECK_EQ(POLL(&now, &flag), AW_READY);
     CHECK_EQ(zero.out | first.out | past.out | now.out, 0);
     CHECK(!aw_flag_take(&flag));
-    CHECK_EQ(rt->wheel.count, 0);
+    CHECK_EQ(rt->wheels->count, 0);
     aw_leave(before);
     aw_runtime_free(rt);
 }
@@ -103,7 +103,7 @@ TEST(a_hundred_thousand_random_sleeps_each_end_at_their_nanosecond) {
     int count = test_scale(100000);
     CHECK_EQ(aw_block_on(rt, AW_CALL(spawn_sleepers, .count = count, .seed = test_seed())), 0);
     CHECK_EQ(woken, count);
-    CHECK_EQ(rt->wheel.count, 0);
+    CHECK_EQ(rt->wheels->count, 0);
     aw_runtime_free(rt);
 }
 
@@ -203,7 +203,7 @@ TEST(a_huge_and_a_tiny_sleep_together_end_by_the_tiny_one) {
         uint64_t start = aw_now(rt);
         CHECK_EQ(aw_block_on(rt, AW_CALL(huge_and_tiny, .huge = huge[i])), 0);
         CHECK_EQ(aw_now(rt) - start, AW_USEC(7));
-        CHECK_EQ(rt->wheel.count, 0);
+        CHECK_EQ(rt->wheels->count, 0);
         aw_runtime_free(rt);
         CHECK_EQ(aw_run(AW_CALL(huge_and_tiny, .huge = huge[i])), 0); /* and in real time */
     }
@@ -297,15 +297,15 @@ TEST(a_sleep_can_be_cancelled_at_any_moment_and_leaves_nothing) {
 
     aw_sleep pending = aw_sleep_until(due);
     CHECK_EQ(POLL(&pending, &flag), AW_PENDING);
-    CHECK_EQ(rt->wheel.count, 1);
+    CHECK_EQ(rt->wheels->count, 1);
     CHECK_EQ(CANCEL(&pending, &other), AW_CANCELLED);
-    CHECK_EQ(rt->wheel.count, 0);
+    CHECK_EQ(rt->wheels->count, 0);
 
     aw_sleep fired = aw_sleep_until(due);
     CHECK_EQ(POLL(&fired, &flag), AW_PENDING);
     run_until(rt, due);
     CHECK(aw_flag_take(&flag));
-    CHECK_EQ(rt->wheel.count, 0);
+    CHECK_EQ(rt->wheels->count, 0);
     CHECK_EQ(CANCEL(&fired, &other), AW_READY); /* it had finished: that stands */
     CHECK_EQ(fired.out, 0);
 
@@ -335,7 +335,7 @@ TEST(an_aborted_sleeper_leaves_the_wheel_and_the_clock_alone) {
     aw_runtime *rt = paused_runtime();
     uint64_t start = aw_now(rt);
     CHECK_EQ(aw_block_on(rt, AW_CALL(abort_a_sleeper)), 0);
-    CHECK_EQ(rt->wheel.count, 0);
+    CHECK_EQ(rt->wheels->count, 0);
     CHECK_EQ(aw_now(rt), start);
     CHECK_EQ(woken, 0);
     aw_runtime_free(rt);

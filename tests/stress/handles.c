@@ -45,7 +45,7 @@ AW_ASYNC_STATIC(job, .discard = discard_job) {
     self->record->outputs++;
     AW_RETURN(strdup("output"));
     AW_FINALLY;
-    CHECK(pthread_equal(self->contest->runner, pthread_self()));
+    CHECK(test_on_workers() || pthread_equal(self->contest->runner, pthread_self()));
     self->record->finals++;
     AW_END;
 }

@@ -168,7 +168,9 @@ static void run_arena(uint64_t *random, int threads, memory *m, int operations) 
     storm s;
     arena a = {.operations = operations};
     a.rt = runtime_new(m, NULL, NULL, false);
-    CHECK_EQ(aw_block_on(a.rt, AW_CALL(learn_type, .type = &a.type)), 0);
+    struct learn_type *learns = aw_spawn_on(a.rt, AW_CALL(learn_type, .type = &a.type));
+    CHECK_EQ(JOIN_STATUS(a.rt, learns), 0);
+    aw_task_drop(learns);
     struct victim *h = aw_spawn_on(a.rt, ((struct victim){AW_FUTURE_INIT(&victim_type), 0, &a}));
     run_a_while(a.rt);
     arm_threads(&a, threads, random);

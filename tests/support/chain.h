@@ -303,10 +303,12 @@ static inline bool cut_once(enum shape shape, struct plan plan, bool discard) {
 
 /* Everywhere. */
 static inline void cut_everywhere(struct specimen s) {
+    /* Each cut starts and ends the threads of a runtime, if it has any. */
+    unsigned styles = (unsigned)test_scale(test_on_workers() ? 4 : 64);
     long runs = 0;
     specimen = s;
     for (int shape = 0; shape < SHAPES; shape++)
-        for (chain.style = 0; chain.style < (unsigned)test_scale(64); chain.style++)
+        for (chain.style = 0; chain.style < styles; chain.style++)
             for (int again = 0; again < 3; again++)
                 for (int woken = 0; woken < 2; woken++)
                     for (struct plan plan = {woken, woken, again};; plan.at++, runs++)

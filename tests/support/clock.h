@@ -6,6 +6,7 @@
 
 #include <awake.h>
 
+#include "support/settle.h"
 #include "test.h"
 
 static inline aw_runtime *paused_runtime(void) {
@@ -19,10 +20,10 @@ static inline aw_runtime *paused_runtime(void) {
 }
 
 /* Behind the timers that are due by then. */
-AW_ASYNC(int, aw_test_until, uint64_t when; aw_sleep sleep;) {
+AW_ASYNC(int, aw_test_until, uint64_t when; aw_sleep sleep; struct rounds others;) {
     AW_BEGIN;
     AW_AWAIT(self->sleep, aw_sleep_until(self->when));
-    AW_YIELD;
+    AW_AWAIT(self->others, rounds(1));
     AW_RETURN(self->sleep.out);
     AW_END;
 }

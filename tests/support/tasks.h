@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "os/park.h"
+#include "support/settle.h"
 #include "test.h"
 
 #define HELPER __attribute__((unused)) static
@@ -284,30 +285,7 @@ HELPER void ledger_finish(ledger *l) {
     ledger_wake(l);
 }
 
-/* ---- Small futures ---------------------------------------------------------------------------- */
-
-/* Yields n times: whatever was ready before has then run n times. */
-struct rounds {
-    aw_future future;
-    int out;
-    int left;
-};
-
-HELPER aw_poll rounds_poll(aw_future *self, aw_cx *cx) {
-    struct rounds *r = (struct rounds *)self;
-    if (r->left-- == 0) return AW_READY;
-    aw_cx_yield(cx);
-    return AW_PENDING;
-}
-
-__attribute__((unused)) static const aw_future_type rounds_type = {
-    AW_TYPE_OF(struct rounds, "rounds"),
-    .poll = rounds_poll,
-};
-
-HELPER struct rounds rounds(int n) {
-    return (struct rounds){AW_FUTURE_INIT(&rounds_type), 0, n};
-}
+/* ---- Running ---------------------------------------------------------------------------------- */
 
 /* Block on the join of a task: its status. The output then counts as taken. */
 #define JOIN_STATUS(rt, h) join_status((rt), AW_TASK(h))
@@ -315,11 +293,6 @@ HELPER int join_status(aw_runtime *rt, aw_future *task) {
     aw_task_join_future join = aw__task_join(task);
     CHECK_EQ(aw_block_on_future(rt, &join.future), 0);
     return join.out;
-}
-
-/* Run a runtime for a few rounds, so that what is ready runs. */
-HELPER void run_a_while(aw_runtime *rt) {
-    CHECK_EQ(aw_block_on(rt, rounds(3)), 0);
 }
 
 #endif

@@ -217,9 +217,11 @@ static void drop_task(void) {
     task = NULL;
 }
 TEST(task_join) {
+    ON_THIS_THREAD("the task keeps the same book");
     cut_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
 }
 TEST(task_join_of_an_aborted_task) {
+    ON_THIS_THREAD("the task keeps the same book");
     abort_it = true;
     cut_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
 }

@@ -10,6 +10,8 @@
 #include "support/memory.h"
 #include "support/script.h"
 
+ALL_ON_THIS_THREAD("the tasks keep one book; see workers_graph.c");
+
 /* ---- The world of one run --------------------------------------------------------------------- */
 
 enum { SCRIPTS = 4096, NODES = 50, WIDE = 34, STACK = 64 * 1024, DEEP = 6 };

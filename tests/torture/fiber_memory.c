@@ -364,22 +364,28 @@ static void fail_all(enum what what, bool fail_on) {
 }
 
 TEST_LIMIT(each_allocation_fails_once, 60) {
+    ON_THIS_THREAD("all tasks keep one book");
     fail_all(ALLOCATIONS, false);
 }
 TEST_LIMIT(each_allocation_and_all_after_it_fail, 60) {
+    ON_THIS_THREAD("all tasks keep one book");
     fail_all(ALLOCATIONS, true);
 }
 TEST_LIMIT(each_call_for_pages_fails_once, 60) {
+    ON_THIS_THREAD("all tasks keep one book");
     fail_all(PAGES, false);
 }
 TEST_LIMIT(each_call_for_pages_and_all_after_it_fail, 60) {
+    ON_THIS_THREAD("all tasks keep one book");
     fail_all(PAGES, true);
 }
 TEST_LIMIT(each_call_for_pages_of_an_older_kernel_fails_once, 60) {
+    ON_THIS_THREAD("all tasks keep one book");
     mappings.marks = MARKS_UNKNOWN;
     fail_all(PAGES, false);
 }
 TEST_LIMIT(each_call_for_pages_of_an_older_kernel_and_all_after_it_fail, 60) {
+    ON_THIS_THREAD("all tasks keep one book");
     mappings.marks = MARKS_UNKNOWN;
     fail_all(PAGES, true);
 }

@@ -9,6 +9,8 @@
 #include "support/program.h"
 #include "support/script.h"
 
+ALL_ON_THIS_THREAD("the tasks keep one book, and each run is repeated; see workers_graph.c");
+
 enum { SCRIPTS = 4096, STUBBORN = 3 };
 
 static struct script scripts[SCRIPTS];

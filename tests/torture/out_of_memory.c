@@ -233,9 +233,11 @@ static void fail_each(void (*run)(void), bool fail_on, long at_least) {
 }
 
 TEST(each_allocation_of_a_runtime_fails_once) {
+    ON_THIS_THREAD("all tasks keep one book; see workers_memory.c");
     fail_each(run_program, false, 30);
 }
 TEST(each_allocation_of_a_runtime_and_all_after_it_fail) {
+    ON_THIS_THREAD("all tasks keep one book; see workers_memory.c");
     fail_each(run_program, true, 30);
 }
 TEST(each_allocation_outside_a_runtime_fails_once) {
@@ -245,9 +247,11 @@ TEST(each_allocation_outside_a_runtime_and_all_after_it_fail) {
     fail_each(run_by_hand, true, 5);
 }
 TEST(each_allocation_of_a_run_fails_once) {
+    ON_THIS_THREAD("all tasks keep one book; see workers_memory.c");
     fail_each(run_alone, false, 3);
 }
 TEST(each_allocation_of_a_run_and_all_after_it_fail) {
+    ON_THIS_THREAD("all tasks keep one book; see workers_memory.c");
     fail_each(run_alone, true, 3);
 }
 
@@ -286,6 +290,7 @@ static void run_frugal(void) {
 }
 
 TEST(a_program_in_static_storage_runs_with_an_allocator_that_always_refuses) {
+    ON_THIS_THREAD("workers need memory");
     CHECK_EQ(run_failing(run_frugal, 1, true), 0);
     CHECK_EQ(memory.calls, 0);
 }

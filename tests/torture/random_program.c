@@ -4,6 +4,8 @@
  * holds at their end. And each runs twice, to the same trace. */
 #include "support/program.h"
 
+ALL_ON_THIS_THREAD("the tasks keep one book, and each run is repeated; see workers_graph.c");
+
 static void run_seeds(uint64_t first) {
     for (uint64_t seed = first; seed < first + (uint64_t)test_scale(1000); seed++)
         if (run_once(seed) != run_once(seed))

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/settle.h"
 #include "test.h"
 
 /* ---- Jumps ------------------------------------------------------------------------------------ */
@@ -135,7 +136,7 @@ AW_FIBER(int, cleans_up) {
 
 AW_FIBER(int, aborts_it) {
     struct cleans_up *task = aw_spawn(AW_CALL(cleans_up));
-    CHECK_EQ(aw_fiber_yield(), 0);
+    CHECK_EQ(aw_await(rounds(1)), 0);
     aw_task_abort(task);
     CHECK_EQ(aw_await(aw_task_join(task)), -ECANCELED);
     aw_task_drop(task);

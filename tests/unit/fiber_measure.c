@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/dig.h"
+#include "support/settle.h"
 #include "test.h"
 
 enum { SMALL = 20000, LARGE = 150000 };
@@ -91,9 +92,9 @@ TEST(a_mark_stays_when_measuring_ends) {
 
 /* What was begun before it was asked for cannot be measured. */
 AW_FIBER(int, begins_to_measure, bool on;) {
-    struct digs *task = aw_spawn(AW_CALL(digs, .bytes = LARGE));
     aw_fiber_measure(!self->on);
-    CHECK_EQ(aw_fiber_yield(), 0); /* it has dug, and waits */
+    struct digs *task = aw_spawn(AW_CALL(digs, .bytes = LARGE));
+    CHECK_EQ(aw_await(rounds(1)), 0); /* it has dug, and waits */
     aw_fiber_measure(self->on);
     CHECK_EQ(aw_await(aw_task_join(task)), 0);
     aw_task_drop(task);
@@ -118,7 +119,7 @@ AW_FIBER(int, digs_when_cancelled) {
 
 AW_FIBER(int, cancels_one) {
     struct digs_when_cancelled *task = aw_spawn(AW_CALL(digs_when_cancelled));
-    CHECK_EQ(aw_fiber_yield(), 0);
+    CHECK_EQ(aw_await(rounds(1)), 0);
     aw_task_abort(task);
     CHECK_EQ(aw_await(aw_task_join(task)), -ECANCELED);
     aw_task_drop(task);

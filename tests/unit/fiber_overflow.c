@@ -594,6 +594,7 @@ static void run_beside_with_a_jump(void) {
 }
 
 TEST(the_neighbours_stack_is_not_touched) {
+    ON_THIS_THREAD("the two have neighbouring stacks, of one thread");
     if (test_under_valgrind()) SKIP("to read the stack of another is an error there");
     check_exits(run_beside_step_by_step, 44);
     check_exits(run_beside_with_a_jump, 44);

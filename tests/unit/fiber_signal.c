@@ -133,6 +133,7 @@ AW_FIBER(int, switches_in_pairs) {
 }
 
 TEST(signals_may_come_in_the_middle_of_a_switch) {
+    ON_THIS_THREAD("the signals come to this thread");
     begin(3000);
     CHECK_EQ(aw_run(AW_CALL(switches_in_pairs)), 0);
     finish();

@@ -13,6 +13,8 @@
 #include "support/dig.h"
 #include "support/mappings.h"
 
+ALL_ON_THIS_THREAD("it looks at the stacks of the thread that runs the fibers");
+
 enum { PAGE = 4096 }; /* the smallest there is */
 
 /* Where a stack lies, copied by the fiber that has it. */
