@@ -89,7 +89,7 @@ static void count_down(aw__pool *p) {
 
 /* ---- References and wakers -------------------------------------------------------------------- */
 
-static void give_back(aw__task *t) {
+static void give_room_back(aw__task *t) {
     aw_runtime *rt = aw__task_rt(t);
     if (AW__UNLIKELY(t->place & 1)) aw__locals_free(t);
     aw__shelf_give(rt->pool, t);
@@ -97,7 +97,7 @@ static void give_back(aw__task *t) {
 }
 
 void aw__pool_release(aw__task *t) {
-    if (aw__word_unref(&t->word)) give_back(t);
+    if (aw__word_unref(&t->word)) give_room_back(t);
 }
 
 /* The same by any thread: it may have been what kept this from being a deadlock. A worker looks when it
@@ -110,7 +110,7 @@ static void let_go(aw__task *t) {
         return;
     }
     if (aw__word_unref_unasked(&t->word, &last)) {
-        if (last) give_back(t);
+        if (last) give_room_back(t);
         return;
     }
     aw__pool_keep(p);

@@ -39,28 +39,33 @@ static void begin(aw_runtime *rt, uint32_t workers, uint32_t tasks) {
         CHECK_EQ(aw_block_on(rt, rounds(2)), 0);
 }
 
-/* A child that hangs is ended by the alarm. */
-static pid_t child_begin(void) {
+static pid_t waits_for; /* 0: nobody, because this is the child */
+
+/* True: this is the child. One that hangs is ended by the alarm. */
+static bool child_begins(void) {
     fflush(stdout);
     fflush(stderr);
-    pid_t child = fork();
-    CHECK_GE(child, 0);
-    if (child == 0) alarm(60);
-    return child;
+    waits_for = fork();
+    CHECK_GE(waits_for, 0);
+    if (waits_for == 0) alarm(60);
+    return waits_for == 0;
 }
-static void child_end(pid_t child) {
+static void wait_for(pid_t child) {
     int status;
-    if (child == 0) _exit(0);
     while (waitpid(child, &status, 0) < 0)
         CHECK_EQ(errno, EINTR);
     if (WIFSIGNALED(status)) FAIL("the child died by %s", strsignal(WTERMSIG(status)));
     CHECK_EQ(WEXITSTATUS(status), 0);
 }
+static void child_ends(void) {
+    if (waits_for == 0) _exit(0);
+    wait_for(waits_for);
+    waits_for = 0;
+}
 #define IN_CHILD(...)                                                                              \
     do {                                                                                           \
-        pid_t child_ = child_begin();                                                              \
-        if (child_ == 0) __VA_ARGS__;                                                              \
-        child_end(child_);                                                                         \
+        if (child_begins()) __VA_ARGS__;                                                           \
+        child_ends();                                                                              \
     } while (0)
 
 /* What a future owns is released when it is refused. */
@@ -358,7 +363,7 @@ static void run_true(void) {
         execl("/bin/true", "true", (char *)NULL);
         _exit(127);
     }
-    child_end(child);
+    wait_for(child);
 }
 
 static void fork_and_exec(void *arg, int index, uint64_t *random) {

@@ -2,10 +2,10 @@
  *
  * Room for the next tasks of workers: what a task leaves behind is used again, by whichever worker needs it,
  * and given back when nobody does. */
-#include "support/workers.h"
-
 #include "core/alloc.h"
 #include "workers/pool.h"
+
+#include "support/workers.h"
 
 #define NEEDS_SHELVES                                                                              \
     if (!AW__SLABS) SKIP("a sanitizer sees each task")
