@@ -19,8 +19,10 @@
 #define aw__rt_unhold       modelled_unhold
 #define aw__report_lost     modelled_report_lost
 #define aw__report_deadlock modelled_report_deadlock
-#define aw__room_take       modelled_room_take
-#define aw__room_give       modelled_room_give
+#define aw__shelf_take      modelled_shelf_take
+#define aw__shelf_give      modelled_shelf_give
+#define aw__shelf_idle      modelled_shelf_idle
+#define aw__shelf_clear     modelled_shelf_clear
 #define aw__wheel_next      modelled_wheel_next
 #define aw__worker_main     modelled_worker_main
 #define aw__thread          modelled_thread
@@ -58,7 +60,7 @@ static aw__task *task;
 static aw_waker main_waker, task_waker;
 static uint32_t told, given, main_lock;
 static uint64_t timers[WORKERS];
-static int reported, jumps;
+static int reported;
 static bool gives; /* the main future gives a waker away, and does not wait for anything else */
 static bool begins_outside; /* it waits for something outside first */
 static bool task_outside;   /* the task does */
@@ -68,15 +70,23 @@ static bool timed_task;     /* the timer is the task's, and there is a later one
 
 /* ---- What they need --------------------------------------------------------------------------- */
 
-aw__task *aw__room_take(aw_runtime *of, size_t frame_size) {
+aw__task *aw__shelf_take(aw__pool *of, size_t frame_size) {
     aw__room *r = model_alloc(sizeof(aw__room) + sizeof(aw__task) + frame_size);
     aw__task *t = (aw__task *)(void *)(r + 1);
-    r->rt = of;
+    r->rt = of->rt;
     t->room = sizeof(aw__room) / AW__ROOM_STEP;
     return t;
 }
-void aw__room_give(aw__task *t) {
+void aw__shelf_give(aw__pool *of, aw__task *t) {
+    (void)of;
     model_free(aw__task_room(t));
+}
+void aw__shelf_clear(aw__worker *w) {
+    (void)w;
+}
+uint64_t aw__shelf_idle(aw__worker *w, uint64_t now) {
+    (void)w, (void)now;
+    return AW_FOREVER;
 }
 void aw__rt_free_memory(aw_runtime *gone) {
     (void)gone;
@@ -149,7 +159,7 @@ static void setup_workers(uint32_t workers) {
     future = (struct gate){AW_FUTURE_INIT(&main_type), 0};
     told = given = main_lock = watching = 0;
     main_waker = task_waker = (aw_waker){NULL, NULL};
-    reported = jumps = 0;
+    reported = 0;
     gives = begins_outside = task_outside = timed_task = watched = false;
     rt = model_alloc(sizeof *rt);
     rt->pool = pool = model_alloc(sizeof(aw__pool) + workers * sizeof(aw__worker));
@@ -161,6 +171,7 @@ static void setup_workers(uint32_t workers) {
         pool->workers[i].pool = pool;
         pool->workers[i].index = i;
         pool->workers[i].wheel.soonest = AW_FOREVER;
+        pool->workers[i].shelf.trim_at = AW_FOREVER;
         timers[i] = AW_FOREVER;
     }
 }
