@@ -117,7 +117,7 @@ void aw__pool_abandon(aw_runtime *rt) {
     aw__pool_keep(p); /* it may be gone before we have woken it */
     close_pool(rt, "aw_runtime_abandon");
     aw__store_seq(&p->ending, 1u);
-    aw__store_seq(&p->abandoned, 1u);
+    aw__store_release(&p->abandoned, 1u);
     aw__monitor_wake(p);
     aw__pool_look(p);
     aw__pool_unkeep(p);

@@ -23,25 +23,35 @@ static bool all_parked(const aw__pool *p) {
 /* ---- Cancels that take long ------------------------------------------------------------------- */
 
 void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended) {
-    if (aw__count_cancels(t, change, ended) && aw__load_relaxed(&p->rt->watch_at) == AW_FOREVER) {
-        aw__watch_begin(p->rt);
-        aw__monitor_wake(p);
-    }
+    bool counted = t->flags & AW__COUNTED, begins = aw__count_cancels(t, change, ended);
+    if (counted && !(t->flags & AW__COUNTED)) aw__fetch_sub(&p->cancelling, 1u);
+    if (!begins) return;
+    aw__fetch_add(&p->cancelling, 1u);
+    if (aw__load_relaxed(&p->rt->watch_at) != AW_FOREVER) return;
+    aw__watch_begin(p->rt);
+    aw__monitor_wake(p);
 }
 
-static void watch_one(aw__task *t, void *again) {
-    aw_runtime *rt = aw__task_rt(t);
-    if (aw__watch_task(rt, t)) *(bool *)again = true;
+struct watched {
+    bool again;
+    uint32_t seen; /* tasks that count */
+};
+
+static void watch_one(aw__task *t, void *data) {
+    struct watched *w = data;
+    w->seen += (t->flags & AW__COUNTED) != 0;
+    if (aw__watch_task(aw__task_rt(t), t)) w->again = true;
 }
 
-/* Nothing to watch, it says first, so that who begins to count meanwhile says so after it. */
+/* Nothing to watch, it says first, so that who begins to count meanwhile says so after it. One that was just
+ * running could not be looked at: next time. */
 static void watch(aw__pool *p, uint64_t now) {
-    bool again = false;
+    struct watched w = {false, 0};
     aw__store_relaxed(&p->rt->watch_at, AW_FOREVER);
     p->rt->looks++;
-    aw__pool_each(p, watch_one, NULL, &again);
-    aw__mains_each_asleep(p, watch_one, &again);
-    if (again) aw__watch_again(p->rt, now);
+    aw__pool_each(p, watch_one, NULL, &w);
+    aw__mains_each_asleep(p, watch_one, &w);
+    if (w.again || w.seen < aw__load_acquire(&p->cancelling)) aw__watch_again(p->rt, now);
 }
 
 /* Ages are counted in looks. A paused clock may have been moved beyond many: all of them are made up for. */

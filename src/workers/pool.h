@@ -85,6 +85,7 @@ struct aw__pool {
     uint32_t main_used;      /* atomic: */
     aw__main main;           /* of the first of them */
     uint32_t abandoned;      /* atomic: the monitor ends it */
+    uint32_t cancelling;     /* atomic: tasks in which something is being cancelled */
     uint32_t monitor_asleep; /* atomic: see monitor.c */
     uint32_t monitor_word;
     pthread_t monitor;

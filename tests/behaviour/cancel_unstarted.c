@@ -204,6 +204,7 @@ TEST(a_join_of_a_finished_task_that_never_started_leaves_the_output) {
 }
 
 TEST(a_task_aborted_before_its_first_poll_releases_its_arguments_and_joins_as_cancelled) {
+    ON_THIS_THREAD("nothing runs before block_on");
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
     struct script s = {.owns = true, .wins = true};

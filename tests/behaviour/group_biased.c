@@ -108,6 +108,7 @@ AW_ASYNC(int, erased, aw_box box; aw_set set; aw_set_next_future next; note n; a
 }
 
 TEST(the_erased_forms_of_box_and_set_move_what_they_are_given) {
+    ON_THIS_THREAD("nothing runs before block_on");
     memset(trace, 0, sizeof trace);
     CHECK_EQ(aw_run(AW_CALL(erased)), 0);
     CHECK_STR(trace, "xxxxxx");

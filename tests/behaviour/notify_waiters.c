@@ -226,6 +226,7 @@ AW_ASYNC(int, doorkeeper, aw_notify door; int rounds; int n; aw_sleep pause;) {
 }
 
 TEST(hundreds_of_tasks_are_woken_once_for_each_notification) {
+    ON_THIS_THREAD("it counts turns");
     aw_runtime *rt = paused_runtime();
     CHECK_EQ(aw_block_on(rt, AW_CALL(doorkeeper)), 0);
     CHECK_EQ(aw_runtime_task_count(rt), 0);

@@ -205,6 +205,7 @@ static void abort_own_task(ledger *l, aw_cx *cx) {
 }
 
 TEST(a_task_that_aborts_itself_and_waits_is_cancelled) {
+    ON_THIS_THREAD("it has its handle before it runs");
     struct probe *h = NULL;
     ledger l = LEDGER;
     l.during_poll = abort_own_task;
@@ -218,6 +219,7 @@ TEST(a_task_that_aborts_itself_and_waits_is_cancelled) {
 }
 
 TEST(a_task_that_aborts_itself_and_returns_has_finished) {
+    ON_THIS_THREAD("it has its handle before it runs");
     struct probe *h = NULL;
     ledger l = LEDGER;
     l.during_poll = abort_own_task;

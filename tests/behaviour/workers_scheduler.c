@@ -120,12 +120,20 @@ AW_ASYNC(int, chain, aw_yield pause;) {
     AW_END;
 }
 
+AW_ASYNC(int, yields, int n; int i;) {
+    AW_BEGIN;
+    for (self->i = 0; self->i < self->n; self->i++)
+        AW_YIELD;
+    AW_RETURN(0);
+    AW_END;
+}
+
 ON_WORKERS(a_chain_that_respawns_itself_lets_others_finish) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     aw_task_drop(aw_spawn_on(rt, AW_CALL(chain)));
-    CHECK_EQ(aw_block_on(rt, rounds(100)), 0);
-    CHECK_EQ(RUN(rt, rounds(100)), 0);              /* a task, spawned from outside */
-    CHECK_EQ(RUN(rt, aw_sleep_for(AW_MSEC(1))), 0); /* a timer */
+    CHECK_EQ(aw_block_on(rt, AW_CALL(yields, .n = 100)), 0);
+    CHECK_EQ(RUN(rt, AW_CALL(yields, .n = 100)), 0); /* a task, spawned from outside */
+    CHECK_EQ(RUN(rt, aw_sleep_for(AW_MSEC(1))), 0);  /* a timer */
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(1))), 0);
     STORE(stopped, 1);
     WAIT_UNTIL(aw_runtime_task_count(rt) == 0);

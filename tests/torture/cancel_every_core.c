@@ -5,6 +5,8 @@
 
 #include "support/chain.h"
 
+ALL_ON_THIS_THREAD("the tasks keep one book; see workers_graph.c");
+
 /* ---- Leaves ----------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_ready */

@@ -6,6 +6,8 @@
 
 #include "support/chain.h"
 
+ALL_ON_THIS_THREAD("the tasks keep one book; see workers_graph.c");
+
 /* Calls a function after a millisecond. */
 AW_ASYNC(int, later, void (*call)(void); aw_sleep nap;) {
     AW_BEGIN;
