@@ -66,7 +66,8 @@ struct aw_future_type {
     void (*discard)(aw_future *self);
     /* For backtraces: the i-th child that it waits on now, NULL when there are no more. */
     const aw_future *(*child)(const aw_future *self, size_t i);
-    /* For backtraces: what it waits for, in a few words. May be NULL. */
+    /* For backtraces: what it waits for, in a few words. May be NULL. Both only look: with workers other
+     * threads call them, while the task waits. */
     void (*describe)(const aw_future *self, char *buf, size_t size);
     /* What a kind of future keeps beside: the definition of a fiber. */
     const void *extra;

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/misuse.h"
 #include "runtime/inbox.h"
@@ -202,7 +203,23 @@ void aw__watch_again(aw_runtime *rt, uint64_t now) {
     aw__store_relaxed(&rt->watch_at, now > AW_FOREVER - half(rt) ? AW_FOREVER : now + half(rt));
 }
 
-bool aw__watch_task(aw_runtime *rt, aw__task *t) {
+void aw__reports_add(aw__reports *r, const char *message) {
+    size_t size = strlen(message) + 1;
+    if (size > sizeof r->text - r->length) {
+        r->left_out++;
+        return;
+    }
+    memcpy(r->text + r->length, message, size);
+    r->length += size;
+}
+
+void aw__reports_log(const aw_runtime *rt, const aw__reports *r) {
+    for (const char *m = r->text; m < r->text + r->length; m += strlen(m) + 1)
+        aw__rt_log(rt, AW_LOG_PROBLEM, "%s", m);
+    if (r->left_out) aw__rt_log(rt, AW_LOG_PROBLEM, "(and %zu more)", r->left_out);
+}
+
+bool aw__watch_task(aw_runtime *rt, aw__task *t, aw__reports *reports) {
     if (!(t->flags & AW__COUNTED)) return false;
     unsigned age = t->flags / AW__AGE, final = final_age(rt);
     if (age >= final) return false;
@@ -210,23 +227,27 @@ bool aw__watch_task(aw_runtime *rt, aw__task *t) {
     t->flags = (uint16_t)(t->flags + AW__AGE);
     age++;
     if (age == REPORT_AGE || age == final) {
-        char chain[2048];
-        aw__text text = {chain, sizeof chain, 0};
+        char message[2048];
+        aw__text text = {message, sizeof message, 0};
+        aw__text_add(&text, "a cancel has not ended after %.3f s%s\n",
+                     (double)(age == final ? rt->cleanup_deadline : rt->cancel_report) / 1e9,
+                     age == final ? ", the deadline for cleaning up" : "");
         add_task(&text, rt, t);
         aw__text_trim(&text);
-        aw__rt_log(rt, AW_LOG_PROBLEM, "a cancel has not ended after %.3f s%s\n%s",
-                   (double)(age == final ? rt->cleanup_deadline : rt->cancel_report) / 1e9,
-                   age == final ? ", the deadline for cleaning up" : "", chain);
+        aw__reports_add(reports, message);
     }
     return age < final;
 }
 
 void aw__watch(aw_runtime *rt, uint64_t now) {
+    aw__reports reports;
+    reports.length = reports.left_out = 0;
     rt->looks++;
-    bool again = rt->main && aw__watch_task(rt, &rt->main_task);
+    bool again = rt->main && aw__watch_task(rt, &rt->main_task, &reports);
     aw__task *t;
     for (aw__walk w = {.rt = rt}; (t = aw__walk_next(&w));)
-        again |= aw__watch_task(rt, t);
+        again |= aw__watch_task(rt, t, &reports);
+    aw__reports_log(rt, &reports);
     rt->watch_at = AW_FOREVER;
     if (again) aw__watch_again(rt, now);
 }

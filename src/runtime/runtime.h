@@ -183,7 +183,14 @@ void aw__report_sleeps(const aw_runtime *rt, size_t count);
 bool aw__count_cancels(aw__task *t, int32_t change, bool ended);
 void aw__watch_begin(aw_runtime *rt);
 void aw__watch_again(aw_runtime *rt, uint64_t now);
-bool aw__watch_task(aw_runtime *rt, aw__task *t); /* true: look again */
+/* What is to be said when all have been looked at: who listens may do anything, also spawn. */
+typedef struct aw__reports {
+    size_t length, left_out;
+    char text[16384]; /* one after the other, each with its zero */
+} aw__reports;
+void aw__reports_add(aw__reports *r, const char *message);
+void aw__reports_log(const aw_runtime *rt, const aw__reports *r);
+bool aw__watch_task(aw_runtime *rt, aw__task *t, aw__reports *reports); /* true: look again */
 void aw__watch(aw_runtime *rt, uint64_t now);
 void aw__name_task(char *buf, size_t size, const aw__task *t);
 

@@ -35,22 +35,27 @@ void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended
 struct watched {
     bool again;
     uint32_t seen; /* tasks that count */
+    aw__reports reports;
 };
 
 static void watch_one(aw__task *t, void *data) {
     struct watched *w = data;
     w->seen += (t->flags & AW__COUNTED) != 0;
-    if (aw__watch_task(aw__task_rt(t), t)) w->again = true;
+    if (aw__watch_task(aw__task_rt(t), t, &w->reports)) w->again = true;
 }
 
 /* Nothing to watch, it says first, so that who begins to count meanwhile says so after it. One that was just
  * running could not be looked at: next time. */
 static void watch(aw__pool *p, uint64_t now) {
-    struct watched w = {false, 0};
+    struct watched w;
+    w.again = false;
+    w.seen = 0;
+    w.reports.length = w.reports.left_out = 0;
     aw__store_relaxed(&p->rt->watch_at, AW_FOREVER);
     p->rt->looks++;
     aw__pool_each(p, watch_one, NULL, &w);
     aw__mains_each_asleep(p, watch_one, &w);
+    aw__reports_log(p->rt, &w.reports);
     if (w.again || w.seen < aw__load_acquire(&p->cancelling)) aw__watch_again(p->rt, now);
 }
 
