@@ -26,8 +26,8 @@ void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended
     bool counted = t->flags & AW__COUNTED, begins = aw__count_cancels(t, change, ended);
     if (counted && !(t->flags & AW__COUNTED)) aw__fetch_sub(&p->cancelling, 1u);
     if (!begins) return;
-    aw__fetch_add(&p->cancelling, 1u);
-    if (aw__load_relaxed(&p->rt->watch_at) != AW_FOREVER) return;
+    aw__fetch_add_seq(&p->cancelling, 1u); /* and then look: see watch */
+    if (aw__load_seq(&p->rt->watch_at) != AW_FOREVER) return;
     aw__watch_begin(p->rt);
     aw__monitor_wake(p);
 }
@@ -44,27 +44,27 @@ static void watch_one(aw__task *t, void *data) {
     if (aw__watch_task(aw__task_rt(t), t, &w->reports)) w->again = true;
 }
 
-/* Nothing to watch, it says first, so that who begins to count meanwhile says so after it. One that was just
- * running could not be looked at: next time. */
+/* A paused clock does not go on while this looks: watch_at stays as it is until all are looked at. One that
+ * was just running, or has just begun to count, is looked at next time: who begins counts itself and then
+ * looks at watch_at, and this says that there is nothing to watch and then looks at the count. */
 static void watch(aw__pool *p, uint64_t now) {
     struct watched w;
     w.again = false;
     w.seen = 0;
     w.reports.length = w.reports.left_out = 0;
-    aw__store_relaxed(&p->rt->watch_at, AW_FOREVER);
     p->rt->looks++;
     aw__pool_each(p, watch_one, NULL, &w);
     aw__mains_each_asleep(p, watch_one, &w);
     aw__reports_log(p->rt, &w.reports);
-    if (w.again || w.seen < aw__load_acquire(&p->cancelling)) aw__watch_again(p->rt, now);
+    if (!w.again) aw__store_seq(&p->rt->watch_at, AW_FOREVER);
+    if (w.again || w.seen < aw__load_seq(&p->cancelling)) aw__watch_again(p->rt, now);
 }
 
 /* Ages are counted in looks. A paused clock may have been moved beyond many: all of them are made up for. */
-static void catch_up(aw__pool *p, uint64_t now) {
-    bool paused = aw__load_acquire(&p->rt->paused);
-    uint64_t at;
-    while ((at = aw__load_relaxed(&p->rt->watch_at)) <= now)
-        watch(p, paused ? at : now);
+static void catch_up(aw__pool *p) {
+    uint64_t at, now;
+    while ((at = aw__load_relaxed(&p->rt->watch_at)) <= (now = aw__rt_now(p->rt)))
+        watch(p, aw__load_acquire(&p->rt->paused) ? at : now);
 }
 
 /* When to wake up for it, by the system's clock. */
@@ -108,11 +108,8 @@ void *aw__monitor_main(void *arg) {
         aw__store_seq(&p->monitor_asleep, 0u);
         if (aw__pool_end_alone(p)) return NULL;
         if (aw__load_relaxed(&p->rt->watch_at) != AW_FOREVER) {
-            uint64_t now = aw__rt_now(p->rt);
-            if (aw__load_relaxed(&p->rt->watch_at) <= now) {
-                catch_up(p, now);
-                aw__pool_look(p); /* a paused clock has waited for this */
-            }
+            catch_up(p);
+            aw__pool_look(p); /* a paused clock has waited for this */
         }
         for (uint32_t i = 0; i < p->count; i++)
             if (is_stuck(&p->workers[i])) {

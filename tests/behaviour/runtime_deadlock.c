@@ -46,7 +46,7 @@ AW_ASYNC(int, stuck, int *finals; struct inside wait;) {
     AW_AWAIT(self->wait, (struct inside){.future = AW_FUTURE_INIT(&inside_type)});
     AW_RETURN(0);
     AW_FINALLY;
-    ++*self->finals;
+    __atomic_fetch_add(self->finals, 1, __ATOMIC_RELAXED);
     AW_END;
 }
 
@@ -135,7 +135,7 @@ AW_ASYNC(int, stuck_with_cleanup, int *finals; struct inside wait; aw_sleep nap;
     AW_RETURN(0);
     AW_FINALLY;
     AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(100)));
-    ++*self->finals;
+    __atomic_fetch_add(self->finals, 1, __ATOMIC_RELAXED);
     AW_END;
 }
 

@@ -9,7 +9,7 @@ TEST(start_one_notification_and_end_are_two_polls) {
     ledger l = LEDGER;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    CHECK_EQ(l.polls, 0);
+    if (!aw_runtime_workers(rt)) CHECK_EQ(l.polls, 0);
     for (int i = 0; i < 5; i++)
         run_a_while(rt);
     CHECK_EQ(l.polls, 1);
