@@ -72,7 +72,7 @@ typedef struct aw_runtime_options {
     bool keep_tasks;           /* block_on leaves the other tasks for the next one: see there */
     const char *thread_name;   /* "awake": its threads are awake-0, awake-monitor, awake-call-0 */
     const aw_hooks *hooks;     /* copied */
-    uint32_t max_tasks;        /* that have not ended; see below. No limit, as for the other two */
+    uint32_t max_tasks;        /* that have not ended; see above. No limit, as for the other two */
     uint32_t max_stacks;       /* of fibers that have begun and not ended */
     uint32_t max_blocking; /* blocking calls that wait, beside one for each of blocking_threads */
 } aw_runtime_options;
@@ -84,7 +84,7 @@ typedef struct aw_runtime_options {
     }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.
- * Nothing runs before block_on. */
+ * Nothing runs before block_on, unless it has workers. */
 AW_API int aw_runtime_new(aw_runtime **rt, const aw_runtime_options *options);
 
 /* The same in memory that the caller gives, which must stay until every handle and waker of the
