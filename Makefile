@@ -40,7 +40,7 @@ compile = cmake --build $(1) --parallel $(shell nproc) --target $(2)
 
 WERROR_OPTION = $(if $(WERROR),-DAWAKE_WERROR=$(WERROR))
 
-.PHONY: all test demo examples bench sanitize sanitize-all valgrind warnings check-format format install clean \
+.PHONY: all test test-workers demo examples bench sanitize sanitize-all valgrind warnings check-format format install clean \
 	sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-thread \
 	configured
 
@@ -56,6 +56,10 @@ test:
 	@$(call configure,$(BUILD)/$(CC),$(CC),$(WERROR_OPTION))
 	@$(call compile,$(BUILD)/$(CC),awake_static awake_shared tests examples)
 	@$(RUN) --build-dir $(BUILD)/$(CC) $(ARGS)
+
+# The same tests with two and eight workers in place of the thread in block_on.
+test-workers:
+	@$(MAKE) --no-print-directory test ARGS="--only workers-1,workers-2,workers-8 $(ARGS)"
 
 demo: configured
 	@$(call compile,$(BUILD)/$(CC),example-demo) >$(BUILD)/demo.log 2>&1 || { cat $(BUILD)/demo.log; exit 1; }

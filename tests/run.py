@@ -319,10 +319,12 @@ def main():
         parser.error(f"no suite is called {unknown[0]}")
     if not suites:
         # The interleaver is a single thread, and sees races by itself.
-        once = SOURCE_SUITES + ["model", "workers-1", "workers-8"]
-        if settings.sanitizer == "thread":  # their tasks leave plain notes for the test; workers_*.c do not
-            once.append("workers-2")
+        once = SOURCE_SUITES + ["model"]
+        if settings.sanitizer == "thread":  # the tasks leave plain notes for the test; those of workers_*.c do not
+            once.append("workers-1")
         suites = [suite for suite in SUITES if suite not in once or not (settings.sanitizer or settings.valgrind)]
+        # For the same reason one of these may miscount, rarely: not before every change. See make test-workers.
+        suites = [suite for suite in suites if suite not in ("workers-2", "workers-8")]
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # for all that we start
     for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # the installation is not part of our own make

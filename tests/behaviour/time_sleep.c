@@ -81,7 +81,7 @@ AW_ASYNC(int, sleeper, uint64_t duration; uint64_t due; aw_sleep nap;) {
     AW_AWAIT(self->nap, aw_sleep_for(self->duration));
     CHECK_EQ(self->nap.out, 0);
     CHECK_EQ(aw_now(NULL), self->due); /* a virtual clock is also never late */
-    woken++;
+    __atomic_fetch_add(&woken, 1, __ATOMIC_RELAXED);
     AW_RETURN(0);
     AW_END;
 }
