@@ -102,12 +102,11 @@ valgrind:
 
 warnings:
 	@scripts/setup test
-	@echo "== warnings, gcc"
-	@$(call configure,$(BUILD)/gcc,gcc,-DAWAKE_WERROR=ON)
-	@$(call compile,$(BUILD)/gcc,awake_static awake_shared tests examples bench)
-	@echo "== warnings, clang"
-	@$(call configure,$(BUILD)/clang,clang,-DAWAKE_WERROR=ON -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)
-	@scripts/check-syntax.py $(BUILD)/clang
+	@for compiler in gcc clang; do \
+		echo "== warnings, $$compiler"; \
+		$(call configure,$(BUILD)/$$compiler,$$compiler,-DAWAKE_WERROR=ON) && \
+		$(call compile,$(BUILD)/$$compiler,awake_static awake_shared tests examples bench) || exit 1; \
+	done
 
 check-format:
 	@scripts/setup format
