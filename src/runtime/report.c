@@ -17,15 +17,19 @@
 #include "runtime/runtime.h"
 #include "workers/pool.h"
 
-void aw__name_task(char *buf, size_t size, const aw__task *t) {
-    if (t->flags & AW__MAIN) {
-        snprintf(buf, size, "the main future");
-        return;
-    }
+/* Of one that was spawned. Reads nothing that changes while it runs. */
+static void name_spawned(char *buf, size_t size, const aw__task *t) {
     const aw_future *f = aw__task_frame((aw__task *)(uintptr_t)t);
     const aw_place *place = aw__place_of(t);
     snprintf(buf, size, "task %" PRIu64 " '%s' (spawned at %s:%d)", aw__task_number(t),
              aw__task_name(f), place->file, place->line);
+}
+
+void aw__name_task(char *buf, size_t size, const aw__task *t) {
+    if (t->flags & AW__MAIN)
+        snprintf(buf, size, "the main future");
+    else
+        name_spawned(buf, size, t);
 }
 
 static const aw_future *future_of(const aw_runtime *rt, const aw__task *t) {
@@ -102,7 +106,7 @@ bool aw__is_deadlock(aw_runtime *rt) {
 /* With workers: those that wait, and of the others, which are somewhere else in a moment, the names. */
 static void add_name(aw__task *t, void *text) {
     char name[256];
-    aw__name_task(name, sizeof name, t);
+    name_spawned(name, sizeof name, t);
     aw__text_add(text, "%s, running\n", name);
 }
 static void add_waiting(aw__task *t, void *text) {
