@@ -76,7 +76,8 @@ size_t aw_runtime_shutdown(aw_runtime *rt, uint64_t limit) {
         left = aw__pool_shutdown(rt, limit);
     } else {
         close_runtime(rt, "aw_runtime_shutdown", limit);
-        left = aw_runtime_task_count(rt);
+        aw__rt_drain(rt); /* what came just before it was closed is cancelled here */
+        left = rt->live;
     }
     if (left && limit && limit != AW_FOREVER)
         aw__report_left(rt, "%zu tasks have not ended %.3f s after they were cancelled", left,
