@@ -82,8 +82,12 @@ static aw__job *take(aw__blocking *b, uint32_t start, struct call *call) {
 
 /* ---- Threads ---------------------------------------------------------------------------------- */
 
+void aw__blocking_forget(aw__blocking *b) {
+    aw__release(b->allocator, b->memory, sizeof *b + 64);
+}
+
 static void release_pool(aw__blocking *b) {
-    if (aw__fetch_sub(&b->owners, 1u) == 1) aw__release(b->allocator, b->memory, sizeof *b + 64);
+    if (aw__fetch_sub(&b->owners, 1u) == 1) aw__blocking_forget(b);
 }
 
 static void unpark(aw__sleeper *s) {

@@ -62,5 +62,7 @@ aw__blocking *aw__blocking_of(aw_runtime *rt);
 /* The runtime ends: no job is queued any more. Threads without a job leave. Returns how many are busy with
  * jobs that were left to themselves. */
 uint32_t aw__blocking_end(aw__blocking *b);
+/* In the child of a fork: its threads are gone, and nobody will ask for one. */
+void aw__blocking_forget(aw__blocking *b);
 
 #endif

@@ -33,11 +33,4 @@ static inline void aw__limit_give(aw__limit *l) {
     if (__builtin_expect(l->max != 0, 0)) aw__fetch_sub(&l->taken, 1u);
 }
 
-/* Of a runtime's fibers with stacks; in runtime.c. Taking one is refused with false. What is given back is
- * `place`, in the runtime that the fiber ends in: when that is another than it began in, nothing is, because
- * that one may be gone. */
-struct aw_runtime;
-bool aw__stack_place_take(struct aw_runtime *rt, uint64_t *place);
-void aw__stack_place_give(struct aw_runtime *rt, uint64_t place);
-
 #endif

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "core/atomic.h"
-#include "core/limit.h"
 #include "core/misuse.h"
 
 enum { /* state of the frame */

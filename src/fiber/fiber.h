@@ -46,8 +46,14 @@ struct aw__fiber {
     bool measured;    /* its stack was painted */
     bool cut;         /* an await was cancelled: so is the whole */
     aw__stack *stack;
-    uint64_t place; /* among those of its runtime: core/limit.h */
+    uint64_t place; /* among those of its runtime: see below; 0: none */
 };
+
+/* How many fibers of a runtime may have stacks; the runtime counts. Taking a place is refused with false. It is
+ * given back to the runtime that the fiber ends in: when that is another than it began in, to none, because that
+ * one may be gone. */
+bool aw__stack_place_take(aw_runtime *rt, uint64_t *place);
+void aw__stack_place_give(aw_runtime *rt, uint64_t place);
 
 /* The fiber whose stack this thread is on. */
 extern _Thread_local aw__fiber *aw__fiber_here __attribute__((tls_model("initial-exec")));

@@ -5,7 +5,6 @@
  * aw__rt_forked first. All that can be done is to give memory back, without the tasks' help: what their
  * frames own is lost. There is one thread, so nothing is locked here. */
 #include "blocking/blocking.h"
-#include "core/alloc.h"
 #include "runtime/inbox.h"
 #include "workers/pool.h"
 
@@ -38,15 +37,9 @@ static void forget_tasks(aw_runtime *rt) {
     }
 }
 
-/* The threads that made blocking calls are gone, and nobody will ask for one. */
-static void forget_blocking(aw_runtime *rt) {
-    aw__blocking *b = rt->blocking;
-    rt->blocking = NULL;
-    if (b) aw__release(b->allocator, b->memory, sizeof *b + 64);
-}
-
 void aw__rt_forget(aw_runtime *rt) {
-    forget_blocking(rt);
+    if (rt->blocking) aw__blocking_forget(rt->blocking);
+    rt->blocking = NULL;
     if (rt->pool) {
         aw__pool_forget(rt);
         return;

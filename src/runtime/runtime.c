@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "core/misuse.h"
+#include "fiber/fiber.h"
 #include "os/park.h"
 #include "runtime/inbox.h"
 #include "runtime/options.h"

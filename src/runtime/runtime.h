@@ -183,7 +183,7 @@ void aw__report_sleeps(const aw_runtime *rt, size_t count);
 bool aw__count_cancels(aw__task *t, int32_t change, bool ended);
 void aw__watch_begin(aw_runtime *rt);
 void aw__watch_again(aw_runtime *rt, uint64_t now);
-/* What is to be said when all have been looked at: who listens may do anything, also spawn. */
+/* What is to be said when all have been looked at: nothing is locked while somebody listens. */
 typedef struct aw__reports {
     size_t length, left_out;
     char text[16384]; /* one after the other, each with its zero */
