@@ -57,7 +57,7 @@ test:
 	@$(call compile,$(BUILD)/$(CC),awake_static awake_shared tests examples)
 	@$(RUN) --build-dir $(BUILD)/$(CC) $(ARGS)
 
-# The same tests with two and eight workers in place of the thread in block_on.
+# The same tests with one, two and eight workers in place of the thread in block_on.
 test-workers:
 	@$(MAKE) --no-print-directory test ARGS="--only workers-1,workers-2,workers-8 $(ARGS)"
 

@@ -10,27 +10,6 @@
 #include "support/workers.h"
 #include "workers/word.h"
 
-/* Each with `workers`; 0: the current-thread flavour. */
-#define ON_BOTH(name)                                                                              \
-    static void name##_body(uint32_t workers);                                                     \
-    TEST(name##_on_the_current_thread) {                                                           \
-        name##_body(0);                                                                            \
-    }                                                                                              \
-    TEST(name##_on_1_worker) {                                                                     \
-        name##_body(1);                                                                            \
-    }                                                                                              \
-    TEST(name##_on_8_workers) {                                                                    \
-        name##_body(8);                                                                            \
-    }                                                                                              \
-    static void name##_body(uint32_t workers)
-
-static aw_runtime *new_runtime(uint32_t workers, memory *m, kept_log *log) {
-    if (workers) return workers_new(workers, m, log);
-    test_on_this_thread();
-    if (m) memory_init(m);
-    return runtime_new(m, log, NULL, false);
-}
-
 /* So that what was spawned has begun, and nobody is in the middle of something: a lock of the test's own, its
  * allocator's say, would stay locked in the child. */
 static void begin(aw_runtime *rt, uint32_t workers, uint32_t tasks) {

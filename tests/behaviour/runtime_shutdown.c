@@ -2,33 +2,7 @@
  *
  * Ending a runtime with a time limit and in the background, on both flavours: nothing hangs, and what could
  * not be waited for is left alive on purpose, counted and named. */
-#include <dirent.h>
-
 #include "support/workers.h"
-
-/* Four tests, each with `workers`; 0: the current-thread flavour. */
-#define ON_BOTH(name)                                                                              \
-    static void name##_body(uint32_t workers);                                                     \
-    TEST(name##_on_the_current_thread) {                                                           \
-        name##_body(0);                                                                            \
-    }                                                                                              \
-    TEST(name##_on_1_worker) {                                                                     \
-        name##_body(1);                                                                            \
-    }                                                                                              \
-    TEST(name##_on_2_workers) {                                                                    \
-        name##_body(2);                                                                            \
-    }                                                                                              \
-    TEST(name##_on_8_workers) {                                                                    \
-        name##_body(8);                                                                            \
-    }                                                                                              \
-    static void name##_body(uint32_t workers)
-
-static aw_runtime *new_runtime(uint32_t workers, memory *m, kept_log *log) {
-    if (workers) return workers_new(workers, m, log);
-    test_on_this_thread();
-    if (m) memory_init(m);
-    return runtime_new(m, log, NULL, false);
-}
 
 /* So that all of them have begun; workers do that by themselves. */
 static void begin(aw_runtime *rt, uint32_t workers, uint32_t tasks) {
@@ -38,15 +12,6 @@ static void begin(aw_runtime *rt, uint32_t workers, uint32_t tasks) {
         CHECK_EQ(aw_block_on(rt, rounds(2)), 0);
 }
 
-static size_t entries(const char *folder) {
-    DIR *d = opendir(folder);
-    CHECK(d != NULL);
-    size_t n = 0;
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
 static size_t threads_here(void) {
     return entries("/proc/self/task");
 }

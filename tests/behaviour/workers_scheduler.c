@@ -140,6 +140,15 @@ ON_WORKERS(a_chain_that_respawns_itself_lets_others_finish) {
     workers_end(rt, NULL);
 }
 
+/* Nobody is woken for it, so nobody takes it away. */
+TEST(a_lone_task_that_yields_stays_where_it_is) {
+    enum { YIELDS = 10000 };
+    aw_runtime *rt = workers_new(2, NULL, NULL);
+    CHECK_EQ(RUN(rt, AW_CALL(yields, .n = YIELDS)), 0);
+    CHECK_LT(COUNTER_SUM(rt, steals), YIELDS / 10);
+    workers_end(rt, NULL);
+}
+
 typedef struct table {
     aw_notify side[2];
 } table;

@@ -2,19 +2,7 @@
  *
  * Ten thousand runtimes with workers come and go, with everything that a runtime may have in it. Of none is a
  * thread, a descriptor or memory left. */
-#include <dirent.h>
-
 #include "support/workers.h"
-
-static size_t entries(const char *folder) {
-    DIR *d = opendir(folder);
-    CHECK(d != NULL);
-    size_t n = 0;
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
 
 /* Pages that this process has in memory. */
 static size_t pages(void) {

@@ -5,6 +5,8 @@
 #ifndef AWAKE_TEST_WORKERS_H
 #define AWAKE_TEST_WORKERS_H
 
+#include <dirent.h>
+
 #include "support/storm.h"
 
 /* Who sees the count also sees what was done before it. */
@@ -40,6 +42,23 @@
     }                                                                                              \
     static void name##_body(aw_flavour flavour)
 
+/* Four tests, each with `workers`; 0: the current-thread flavour. */
+#define ON_BOTH(name)                                                                              \
+    static void name##_body(uint32_t workers);                                                     \
+    TEST(name##_on_the_current_thread) {                                                           \
+        name##_body(0);                                                                            \
+    }                                                                                              \
+    TEST(name##_on_1_worker) {                                                                     \
+        name##_body(1);                                                                            \
+    }                                                                                              \
+    TEST(name##_on_2_workers) {                                                                    \
+        name##_body(2);                                                                            \
+    }                                                                                              \
+    TEST(name##_on_8_workers) {                                                                    \
+        name##_body(8);                                                                            \
+    }                                                                                              \
+    static void name##_body(uint32_t workers)
+
 HELPER aw_runtime_options workers_options(uint32_t workers, memory *m, kept_log *log) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     o.flavour = AW_MULTI_THREAD;
@@ -59,6 +78,34 @@ HELPER aw_runtime *workers_new(uint32_t workers, memory *m, kept_log *log) {
     if (m) memory_init(m);
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     return rt;
+}
+
+/* For ON_BOTH. */
+HELPER aw_runtime *new_runtime(uint32_t workers, memory *m, kept_log *log) {
+    if (workers) return workers_new(workers, m, log);
+    test_on_this_thread();
+    if (m) memory_init(m);
+    return runtime_new(m, log, NULL, false);
+}
+
+/* Every worker sleeps and has nothing to do, and so do `mains` threads in block_on. */
+HELPER bool all_sleep(aw_runtime *rt, int mains) {
+    aw__lock(&rt->lock);
+    for (const aw__main *m = rt->pool->mains; m; m = m->next)
+        mains -= aw__load_acquire(&m->state) == AW__MAIN_ASLEEP;
+    aw__unlock(&rt->lock);
+    return mains == 0 && workers_sleep(rt->pool);
+}
+
+/* What is in a folder: /proc/self/task, /proc/self/fd. */
+HELPER size_t entries(const char *folder) {
+    DIR *d = opendir(folder);
+    CHECK(d != NULL);
+    size_t n = 0;
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
 }
 
 /* The runtime ends, and nothing is left of it. */
