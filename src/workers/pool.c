@@ -52,7 +52,6 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers, bool apart) {
         w->pool = p;
         w->index = i;
         w->busy = AW__ASLEEP;
-        w->shelf.trim_at = AW_FOREVER;
         w->meter.stack_size = rt->meter.stack_size;
         w->meter.random = rt->meter.random * (2 * i + 1);
         aw__wheel_init(&w->wheel, rt, unpark_worker, aw__rt_now(rt));

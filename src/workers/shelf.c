@@ -4,8 +4,6 @@
 #include "core/alloc.h"
 #include "workers/pool.h"
 
-#define IDLE_NS AW_SEC(1)
-
 enum { STEP = AW__ROOM_STEP };
 
 /* The worker that this thread is, if its shelf may have room of this size. */
@@ -66,6 +64,7 @@ static AW__COLD void make_space(aw__worker *w, size_t steps) {
     if (second->count && !give_pile(&w->pool->depot, steps, second->top)) free_pile(second->top);
     *second = *first;
     *first = (aw__pile){0};
+    w->shelf.more = true;
 }
 
 aw__task *aw__shelf_take(aw__pool *p, size_t frame_size) {
@@ -96,24 +95,30 @@ void aw__shelf_give(aw__pool *p, aw__task *t) {
     if (AW__UNLIKELY(pile->count == AW__PILE)) make_space(w, steps);
     t->next = pile->top;
     pile->top = t;
-    if (pile->count++ >= AW__FEW) aw__store_relaxed(&w->shelf.trim_at, (uint64_t)0);
+    pile->count++;
+}
+
+static void clear(aw__pile *piles) {
+    for (size_t steps = 0; steps < AW__ROOM_SIZES; steps++) {
+        free_pile(piles[steps].top);
+        piles[steps] = (aw__pile){0};
+    }
+}
+
+static void clear_depot(aw__depot *d) {
+    for (size_t steps = 0; steps < AW__ROOM_SIZES; steps++)
+        for (aw__task *top; (top = take_pile(d, steps));)
+            free_pile(top);
+}
+
+void aw__shelf_idle(aw__worker *w, bool last) {
+    if (w->shelf.more) clear(w->shelf.second);
+    w->shelf.more = false;
+    if (last) clear_depot(&w->pool->depot);
 }
 
 void aw__shelf_clear(aw__worker *w) {
-    for (size_t steps = 0; steps < AW__ROOM_SIZES; steps++) {
-        aw__pile *first = &w->shelf.first[steps], *second = &w->shelf.second[steps];
-        free_pile(first->top);
-        free_pile(second->top);
-        *first = *second = (aw__pile){0};
-        for (aw__task *top; (top = take_pile(&w->pool->depot, steps));)
-            free_pile(top);
-    }
-    aw__store_relaxed(&w->shelf.trim_at, AW_FOREVER);
-}
-
-uint64_t aw__shelf_idle(aw__worker *w, uint64_t now) {
-    aw__shelf *s = &w->shelf;
-    if (!s->trim_at) aw__store_relaxed(&s->trim_at, now + IDLE_NS);
-    if (now >= s->trim_at) aw__shelf_clear(w);
-    return s->trim_at;
+    clear(w->shelf.first);
+    clear(w->shelf.second);
+    clear_depot(&w->pool->depot);
 }

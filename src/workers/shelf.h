@@ -8,13 +8,16 @@
  * its place, and a full second one goes to the depot, which all workers share. What is wanted comes from the
  * first; when that is empty from the second; then a whole pile comes from the depot. So a worker that
  * spawns what others end, or ends what others spawn, takes the depot's lock once for a pile, and one
- * that does both never does. What does not fit into the depot is freed; so is everything that a worker has,
- * unless that is very little, and what is in the depot, when it has had nothing to do for a while, and at its end.
+ * that does both never does. What does not fit into the depot is freed. A worker that is about to sleep frees
+ * its second piles, and the last one awake what is in the depot: a runtime without work keeps one pile of each
+ * size for each worker, and nobody has to wake up to give back more.
  *
  * Threads that are no workers of the runtime allocate and free. So does everybody when the allocator is
  * the user's, and under sanitizers (room.h). */
 #ifndef AW_WORKERS_SHELF_H
 #define AW_WORKERS_SHELF_H
+
+#include <stdbool.h>
 
 #include "runtime/room.h"
 
@@ -23,7 +26,6 @@ struct aw__worker;
 
 enum {
     AW__PILE = 64,       /* tasks */
-    AW__FEW = 16,        /* of one size: not worth waking up for */
     AW__DEPOT_PILES = 16 /* of each size */
 };
 
@@ -35,7 +37,7 @@ typedef struct aw__pile {
 /* Of a worker; only its thread looks at it. By the size of a task and its frame in steps. */
 typedef struct aw__shelf {
     aw__pile first[AW__ROOM_SIZES], second[AW__ROOM_SIZES];
-    uint64_t trim_at; /* atomic to peek at: monotonic clock; 0: not set; AW_FOREVER: few are here */
+    bool more; /* since it slept, there was a second pile or a third */
 } aw__shelf;
 
 typedef struct aw__depot {
@@ -48,8 +50,8 @@ typedef struct aw__depot {
 struct aw__task *aw__shelf_take(struct aw__pool *p, size_t frame_size);
 void aw__shelf_give(struct aw__pool *p, struct aw__task *t);
 
-/* By the worker, which is about to sleep. Returns when, by the monotonic clock, it should look again. */
-uint64_t aw__shelf_idle(struct aw__worker *w, uint64_t now);
+/* By the worker, which is about to sleep; the last one looks after the depot. */
+void aw__shelf_idle(struct aw__worker *w, bool last);
 /* By the worker: free all that it has, and what is in the depot. */
 void aw__shelf_clear(struct aw__worker *w);
 

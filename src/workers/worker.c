@@ -172,13 +172,13 @@ static void park(aw__worker *w) {
     uint64_t next = aw__wheel_next(&w->wheel, false);
     if (aw__load_acquire(&p->rt->paused)) next = AW_FOREVER; /* it stands still */
     if (next != AW_FOREVER) next -= aw__load_relaxed(&p->rt->clock_lead);
-    if (aw__stacks_here || w->shelf.trim_at != AW_FOREVER) {
-        uint64_t now = aw__os_now(), stacks = aw__stacks_idle(now), shelf = aw__shelf_idle(w, now);
+    if (aw__stacks_here) {
+        uint64_t stacks = aw__stacks_idle(aw__os_now());
         if (stacks < next) next = stacks;
-        if (shelf < next) next = shelf;
     }
     bool work = last && aw__pool_anything(p);
     if (!work) aw__pool_look(p);
+    if (!work) aw__shelf_idle(w, aw__idle_parked(aw__load_relaxed(&p->idle.word)) == p->count);
     if (!work && !aw__load_seq(&w->inbox) && !aw__load_acquire(&p->stop)) {
         aw__count(&w->counters.parks);
         aw__busy_end(&w->busy, aw__os_now());

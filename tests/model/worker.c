@@ -67,9 +67,8 @@ void aw__shelf_give(aw__pool *of, aw__task *t) {
 void aw__shelf_clear(aw__worker *w) {
     (void)w;
 }
-uint64_t aw__shelf_idle(aw__worker *w, uint64_t now) {
-    (void)w, (void)now;
-    return AW_FOREVER;
+void aw__shelf_idle(aw__worker *w, bool last) {
+    (void)w, (void)last;
 }
 void aw__rt_free_memory(aw_runtime *gone) {
     (void)gone;
@@ -146,7 +145,6 @@ static void setup_tasks(uint32_t workers, uint32_t count, uint32_t pin) {
         pool->workers[i].pool = pool;
         pool->workers[i].index = i;
         pool->workers[i].wheel.soonest = AW_FOREVER;
-        pool->workers[i].shelf.trim_at = AW_FOREVER;
     }
     for (uint32_t i = 0; i < count; i++) {
         struct gate g = {AW_FUTURE_INIT(&gate_type), (int)i};

@@ -30,7 +30,6 @@ static void begin(void) {
     stage.pool->rt = &stage.rt;
     for (int i = 0; i < 2; i++) {
         stage.pool->workers[i].pool = stage.pool;
-        stage.pool->workers[i].shelf.trim_at = AW_FOREVER;
     }
     act(0);
 }
@@ -163,23 +162,20 @@ TEST(an_allocator_of_the_users_sees_each_task) {
     end();
 }
 
-TEST(a_worker_that_has_been_idle_for_a_second_gives_everything_back) {
+TEST(a_worker_that_sleeps_keeps_one_pile_and_the_last_one_empties_the_depot) {
     NEEDS_SHELVES;
     aw__task *tasks[MANY];
-    aw__worker *w;
     begin();
-    w = aw__thread.worker;
     take_many(tasks, 40);
     give_many(tasks);
-    CHECK_EQ(aw__shelf_idle(w, 100), 100 + AW_SEC(1));
-    CHECK_EQ(aw__shelf_idle(w, AW_SEC(1)), 100 + AW_SEC(1));
     CHECK_EQ(on_shelf(0), 2 * AW__PILE);
-    give(take(40)); /* it has something to do */
-    CHECK_EQ(aw__shelf_idle(w, 200), 200 + AW_SEC(1));
-    CHECK_EQ(aw__shelf_idle(w, 200 + AW_SEC(1)), AW_FOREVER);
-    CHECK_EQ(on_shelf(0) + in_depot(), 0);
-    give(take(40)); /* for that it need not wake up */
-    CHECK_EQ(aw__shelf_idle(w, 300), AW_FOREVER);
+    CHECK_GT(in_depot(), 0);
+    aw__shelf_idle(aw__thread.worker, false);
+    CHECK_EQ(on_shelf(0), AW__PILE);
+    CHECK_GT(in_depot(), 0);
+    aw__shelf_idle(aw__thread.worker, true);
+    CHECK_EQ(on_shelf(0), AW__PILE);
+    CHECK_EQ(in_depot(), 0);
     end();
 }
 
@@ -206,25 +202,31 @@ AW_ASYNC(int, one_by_one, int i; int moved; struct nothing * last; struct nothin
     AW_END;
 }
 
-AW_ASYNC(int, all_at_once, struct nothing *tasks[50]; int i; aw_task_join_future join;) {
+static int on_this_shelf(void) {
+    const aw__shelf *s = &aw__thread.worker->shelf;
+    uint32_t n = 0;
+    for (int i = 0; i < AW__ROOM_SIZES; i++)
+        n += s->first[i].count + s->second[i].count;
+    return (int)n;
+}
+
+enum { AT_ONCE = 5 * AW__PILE };
+
+AW_ASYNC(int, all_at_once, struct nothing *tasks[AT_ONCE]; int i; aw_task_join_future join;) {
     AW_BEGIN;
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < AT_ONCE; i++)
         self->tasks[i] = aw_spawn(AW_CALL(nothing, .n = i));
-    for (self->i = 0; self->i < 50; self->i++) {
+    for (self->i = 0; self->i < AT_ONCE; self->i++) {
         AW_AWAIT(self->join, aw_task_join(self->tasks[self->i]));
         CHECK_EQ(aw_task_take(self->tasks[self->i]), self->i);
     }
-    AW_RETURN(0);
+    AW_RETURN(on_this_shelf());
     AW_END;
 }
 
 AW_ASYNC(int, count_shelf, int unused;) {
     AW_BEGIN;
-    const aw__shelf *s = &aw__thread.worker->shelf;
-    uint32_t n = 0;
-    for (int i = 0; i < AW__ROOM_SIZES; i++)
-        n += s->first[i].count + s->second[i].count;
-    AW_RETURN((int)n);
+    AW_RETURN(on_this_shelf());
     AW_END;
 }
 
@@ -235,12 +237,12 @@ TEST(tasks_that_follow_each_other_share_a_place) {
     workers_end(rt, NULL);
 }
 
-TEST(a_worker_that_stays_parked_keeps_nothing) {
+/* The two tasks of this test itself are of the same size or of others. */
+TEST(a_worker_that_is_parked_keeps_little) {
     NEEDS_SHELVES;
     aw_runtime *rt = workers_new(1, NULL, NULL);
-    RUN(rt, AW_CALL(all_at_once));
-    CHECK_GT(RUN(rt, AW_CALL(count_shelf)), 0);
-    WAIT_UNTIL(LOAD(rt->pool->workers[0].shelf.trim_at) == AW_FOREVER);
-    CHECK_EQ(RUN(rt, AW_CALL(count_shelf)), 0);
+    CHECK_GT(RUN(rt, AW_CALL(all_at_once)), AW__PILE + 2);
+    WAIT_UNTIL(workers_sleep(rt->pool));
+    CHECK_LE(RUN(rt, AW_CALL(count_shelf)), AW__PILE + 2);
     workers_end(rt, NULL);
 }
