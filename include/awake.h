@@ -8,28 +8,31 @@
 #ifndef AWAKE_H
 #define AWAKE_H
 
-#include <awake/config.h>   /* durations, checks */
-#include <awake/version.h>  /* which version */
-#include <awake/waker.h>    /* how a future says "poll me again" */
-#include <awake/future.h>   /* what a future is, and the contract */
-#include <awake/async.h>    /* async functions */
-#include <awake/leaf.h>     /* ready, never, poll_fn, yield */
-#include <awake/group.h>    /* join, try_join, select over unlike futures */
-#include <awake/runtime.h>  /* block_on and run */
-#include <awake/hooks.h>    /* be told of threads and tasks */
-#include <awake/task.h>     /* spawn, join handles, abort */
-#include <awake/time.h>     /* sleep, interval, the clock */
-#include <awake/timeout.h>  /* giving up after a while */
-#include <awake/fiber.h>    /* plain C that can wait */
-#include <awake/box.h>      /* a future in memory of its own */
-#include <awake/all.h>      /* join_all, try_join_all, select_all over arrays */
-#include <awake/set.h>      /* a growing set, yielding as they finish */
-#include <awake/blocking.h> /* calls that block, on threads of their own */
-#include <awake/notify.h>   /* wake one, wake all */
-#include <awake/oneshot.h>  /* one value, once */
-#include <awake/local.h>    /* values that belong to a task */
-#include <awake/alloc.h>    /* bring your own allocator */
-#include <awake/log.h>      /* what the library has to say */
-#include <awake/seam.h>     /* replace time, entropy, order and waiting */
+#include <awake/config.h>    /* durations, checks */
+#include <awake/version.h>   /* which version */
+#include <awake/waker.h>     /* how a future says "poll me again" */
+#include <awake/future.h>    /* what a future is, and the contract */
+#include <awake/async.h>     /* async functions */
+#include <awake/leaf.h>      /* ready, never, poll_fn, yield */
+#include <awake/group.h>     /* join, try_join, select over unlike futures */
+#include <awake/runtime.h>   /* block_on and run */
+#include <awake/hooks.h>     /* be told of threads and tasks */
+#include <awake/task.h>      /* spawn, join handles, abort */
+#include <awake/time.h>      /* sleep, interval, the clock */
+#include <awake/timeout.h>   /* giving up after a while */
+#include <awake/fiber.h>     /* plain C that can wait */
+#include <awake/box.h>       /* a future in memory of its own */
+#include <awake/all.h>       /* join_all, try_join_all, select_all over arrays */
+#include <awake/set.h>       /* a growing set, yielding as they finish */
+#include <awake/blocking.h>  /* calls that block, on threads of their own */
+#include <awake/wait.h>      /* waiting on a plain thread */
+#include <awake/notify.h>    /* wake one, wake all */
+#include <awake/mutex.h>     /* one at a time */
+#include <awake/semaphore.h> /* so many at a time */
+#include <awake/oneshot.h>   /* one value, once */
+#include <awake/local.h>     /* values that belong to a task */
+#include <awake/alloc.h>     /* bring your own allocator */
+#include <awake/log.h>       /* what the library has to say */
+#include <awake/seam.h>      /* replace time, entropy, order and waiting */
 
 #endif

@@ -23,12 +23,19 @@
 
 AW_C_BEGIN
 
-/* Where a task was spawned, and its name when it was given one. */
+/* Where a task was spawned, and its name when it was given one; where a lock was taken. */
 typedef struct aw_place {
     const char *file;
     int line;
     const char *name;
 } aw_place;
+
+/* This place in the source. */
+#define AW__HERE                                                                                   \
+    __extension__({                                                                                \
+        static const aw_place aw__here = {__FILE__, __LINE__, NULL};                               \
+        &aw__here;                                                                                 \
+    })
 
 /* Spawn on the current or entered runtime, on a given one (from any thread, also before block_on),
  * with a name (a string literal), or into storage of the caller's. */

@@ -320,11 +320,11 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
 }
 
 /* Blocking here would stop the tasks of this thread, or the future that is being polled. */
-static bool inside(void) {
+bool aw__inside(void) {
     return aw__thread.running || aw__thread.beside || aw__thread.worker || aw__fiber_here;
 }
 
-static int refuse(aw_future *f) {
+int aw__refuse(aw_future *f, const char *what) {
     const aw_runtime *rt = aw_runtime_current();
     const aw__task *t = aw__current_task();
     char name[256] = "a fiber";
@@ -332,14 +332,14 @@ static int refuse(aw_future *f) {
         strcpy(name, "the main future");
     else if (t)
         aw__name_task(name, sizeof name, t);
-    aw__rt_log(rt, AW_LOG_PROBLEM, "block_on of '%s' was refused inside %s: await it instead",
+    aw__rt_log(rt, AW_LOG_PROBLEM, "%s of '%s' was refused inside %s: await it instead", what,
                f->type->name, name);
     aw__cancel_unstarted(f);
     return -EPERM;
 }
 
 int aw_block_on_future(aw_runtime *rt, aw_future *f) {
-    if (inside()) return refuse(f);
+    if (aw__inside()) return aw__refuse(f, "block_on");
     bool forked = aw__rt_forked(rt);
     if (forked || aw__load_acquire(&rt->closing) == AW__FOR_EVER) {
         aw__cancel_unstarted(f);
@@ -353,7 +353,7 @@ int aw_block_on_future(aw_runtime *rt, aw_future *f) {
 }
 
 int aw_run_future(aw_future *f) {
-    if (inside()) return refuse(f);
+    if (aw__inside()) return aw__refuse(f, "block_on");
     aw_runtime *rt;
     int error = aw_runtime_new(&rt, NULL);
     if (error) {

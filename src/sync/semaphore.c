@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Semaphore. `state` has the number of permits and two bits. While nobody waits, to acquire is one
+ * compare-and-swap and so is to release: no lock. The queue is under the lock (waiters.h); it is not lock-free because
+ * what a release gives may be for several at once, in order.
+ *
+ *   1. QUEUED says that somebody waits. It is set and cleared under the lock. While it is set, permits are added
+ *      and taken under the lock only: so nobody overtakes the first one, and what stands in the queue cannot
+ *      have what it wants. Who sets it sees in the same compare-and-swap that the permits do not suffice.
+ *   2. A release is over when its permits can be had: after that it does not touch the semaphore, which may be
+ *      gone with the last one who waited for it.
+ *   3. CLOSED is for ever, and ends the wait of all. */
+#include <awake/semaphore.h>
+
+#include "sync/waiters.h"
+
+enum { QUEUED = 1, CLOSED = 2, ONE = 4 };
+
+static uint32_t permits_of(uint32_t state) {
+    return state / ONE;
+}
+
+int aw_semaphore_try_acquire(aw_semaphore *s, uint32_t permits) {
+    if (permits > AW_SEMAPHORE_MAX) return -EINVAL;
+    uint32_t state = aw__load_relaxed(&s->state);
+    do {
+        if (state & CLOSED) return -EPIPE;
+        if (state & QUEUED || permits_of(state) < permits) return -EAGAIN;
+    } while (!aw__cas(&s->state, &state, state - permits * ONE));
+    return 0;
+}
+
+/* Under the lock: those at the front that can have what they want. False: the wakes are full. */
+static bool hand_out(aw_semaphore *s, aw__wakes *wakes) {
+    uint32_t state = aw__load_relaxed(&s->state);
+    for (aw__waiter *w; (w = s->waiters.first);) {
+        bool closed = state & CLOSED;
+        if (!closed && permits_of(state) < w->wants) return true;
+        if (aw__wakes_full(wakes)) return false;
+        if (!closed) state = aw__fetch_sub(&s->state, w->wants * ONE) - w->wants * ONE;
+        aw__waiter_end(&s->waiters, w, closed ? -EPIPE : 0, wakes);
+    }
+    aw__fetch_and(&s->state, ~(uint32_t)QUEUED);
+    return true;
+}
+
+/* With the lock; without it afterwards. */
+static void hand_out_and_unlock(aw_semaphore *s) {
+    aw__wakes wakes = {.count = 0};
+    for (bool done = false; !done;) {
+        done = hand_out(s, &wakes);
+        aw__unlock(&s->lock);
+        aw__wakes_run(&wakes);
+        if (!done) aw__lock(&s->lock);
+    }
+}
+
+/* -EAGAIN: somebody waits, and it is not `locked`. */
+static int add(aw_semaphore *s, uint32_t permits, bool locked) {
+    uint32_t state = aw__load_relaxed(&s->state);
+    do {
+        if (permits > AW_SEMAPHORE_MAX - permits_of(state)) return -EOVERFLOW;
+        if (state & QUEUED && !locked) return -EAGAIN;
+    } while (!aw__cas(&s->state, &state, state + permits * ONE));
+    return 0;
+}
+
+int aw_semaphore_release(aw_semaphore *s, uint32_t permits) {
+    int error = add(s, permits, false);
+    if (error != -EAGAIN) return error;
+    aw__lock(&s->lock);
+    error = add(s, permits, true);
+    hand_out_and_unlock(s);
+    return error;
+}
+
+void aw_semaphore_close(aw_semaphore *s) {
+    aw__lock(&s->lock);
+    aw__fetch_or(&s->state, (uint32_t)CLOSED);
+    hand_out_and_unlock(s);
+}
+
+bool aw_semaphore_is_closed(const aw_semaphore *s) {
+    return aw__load_acquire(&s->state) & CLOSED;
+}
+
+uint32_t aw_semaphore_available(const aw_semaphore *s) {
+    return permits_of(aw__load_relaxed(&s->state));
+}
+
+/* ---- The future ------------------------------------------------------------------------------- */
+
+/* Under the lock: take them, or say that somebody waits. */
+static int take_or_queue(aw__waiter *w) {
+    aw_semaphore *s = ((aw_acquire *)(void *)w)->semaphore;
+    uint32_t state = aw__load_relaxed(&s->state), next;
+    bool enough;
+    do {
+        if (state & CLOSED) return -EPIPE;
+        enough = !(state & QUEUED) && permits_of(state) >= w->wants;
+        next = enough ? state - w->wants * ONE : state | QUEUED;
+    } while (!aw__cas(&s->state, &state, next));
+    return enough ? 0 : -EAGAIN;
+}
+
+static aw_poll acquire_poll(aw_future *self, aw_cx *cx) {
+    aw_acquire *f = (aw_acquire *)self;
+    aw_semaphore *s = f->semaphore;
+    if (self->state == AW__WAIT_FRESH && !aw_cx_exhausted(cx)) {
+        f->out = aw_semaphore_try_acquire(s, f->wants);
+        if (f->out != -EAGAIN) {
+            aw_cx_spend(cx);
+            return AW_READY;
+        }
+    }
+    return aw__wait_poll((aw__waiter *)f, &s->lock, &s->waiters, take_or_queue, cx);
+}
+
+static aw_poll acquire_cancel(aw_future *self, aw_cx *cx) {
+    aw_acquire *f = (aw_acquire *)self;
+    aw__waiter *w = (aw__waiter *)f;
+    if (!aw__wait_began(w)) return AW_CANCELLED;
+    aw__lock(&f->semaphore->lock);
+    bool left = aw__wait_leave(&f->semaphore->waiters, w);
+    if (left)
+        hand_out_and_unlock(f->semaphore);
+    else
+        aw__unlock(&f->semaphore->lock);
+    return aw__wait_cancelled(w, left, cx);
+}
+
+static void acquire_discard(aw_future *self) {
+    aw_acquire *f = (aw_acquire *)self;
+    if (f->out == 0) aw_semaphore_release(f->semaphore, f->wants);
+}
+
+const aw_future_type aw_acquire_type = {
+    AW_TYPE_OF(aw_acquire, "semaphore_acquire"),
+    .flags = AW_OUT_ERRNO,
+    .poll = acquire_poll,
+    .cancel = acquire_cancel,
+    .discard = acquire_discard,
+};

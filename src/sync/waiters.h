@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A queue of futures that wait, first polled first, under a short lock (core/lock.h) of whoever has the queue.
+ *
+ *   1. `state` of a waiter is FRESH, WAITING while it is in the queue, and then DONE, with its result in
+ *      `out`. Only who holds the lock changes it once it is WAITING.
+ *   2. Who ends a wait takes the waiter out of the queue, writes `out`, stores DONE with release, and then
+ *      wakes it: one that is polled at once must see it. Its waker is borrowed and used under the lock only; one
+ *      that does more than touch a queue is cloned there and woken when the lock is free (aw__wakes).
+ *   3. A waiter looks at `state` without the lock. If it is DONE it takes the lock once before it ends, so
+ *      that nobody uses its waker any more when its frame goes away.
+ *   4. What holds the queue must stay as long as it has waiters, and may be gone as soon as the last one
+ *      was given its result and the lock is free: nothing of it is touched after that. */
+#ifndef AW_SYNC_WAITERS_H
+#define AW_SYNC_WAITERS_H
+
+#include <errno.h>
+
+#include <awake/wait.h>
+
+#include "core/lock.h"
+#include "core/wake.h"
+
+enum { AW__WAIT_FRESH, AW__WAITING, AW__WAIT_DONE };
+
+/* Under the lock. */
+static inline void aw__waiters_add(aw__waiters *q, aw__waiter *w) {
+    w->prev = q->last;
+    w->next = NULL;
+    if (q->last)
+        q->last->next = w;
+    else
+        q->first = w;
+    q->last = w;
+}
+
+static inline void aw__waiters_remove(aw__waiters *q, aw__waiter *w) {
+    if (w->prev)
+        w->prev->next = w->next;
+    else
+        q->first = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+    else
+        q->last = w->prev;
+    w->next = w->prev = NULL;
+}
+
+/* ---- Ending waits ----------------------------------------------------------------------------- */
+
+/* Wakers that are to be woken when the lock is free. Begin with count 0. */
+enum { AW__WAKES = 8 };
+typedef struct aw__wakes {
+    unsigned count;
+    aw_waker wakers[AW__WAKES];
+} aw__wakes;
+
+/* Under the lock: the first waiter has its result. Not when the wakes are full: then unlock, aw__wakes_run, lock, and go
+ * on; there is at least one waiter left, so the queue is still there. */
+static inline bool aw__wakes_full(const aw__wakes *k) {
+    return k->count == AW__WAKES;
+}
+static inline void aw__waiter_end(aw__waiters *q, aw__waiter *w, int out, aw__wakes *k) {
+    aw__waiters_remove(q, w);
+    w->out = out;
+    aw__store_release(&w->future.state, (uint32_t)AW__WAIT_DONE);
+    if (aw__wake_or_clone(&w->waker, &k->wakers[k->count])) k->count++;
+}
+
+/* When the lock is free. */
+static inline void aw__wakes_run(aw__wakes *k) {
+    for (unsigned i = 0; i < k->count; i++)
+        aw_waker_wake(k->wakers[i]);
+    k->count = 0;
+}
+
+/* ---- Waiting: poll and cancel of the future --------------------------------------------------- */
+
+/* Under the lock: what it waits for, as `out`; -EAGAIN: not yet. */
+typedef int aw__wait_try(aw__waiter *w);
+
+/* A wait that another task armed, before this was moved here, stays with that task. */
+static inline void aw__wait_disarm(aw__waiter *w, aw_cx *cx) {
+    if (aw_waker_will_wake(&w->waker, cx->waker)) aw_cx_disarm(cx);
+}
+
+static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *q,
+                                    aw__wait_try *try, aw_cx *cx) {
+    uint32_t state = aw__load_acquire(&w->future.state);
+    if (state == AW__WAITING && aw_waker_will_wake(&w->waker, cx->waker)) return AW_PENDING;
+    if (state != AW__WAITING && aw_cx_exhausted(cx)) {
+        aw_cx_spend(cx); /* wakes us again */
+        return AW_PENDING;
+    }
+
+    aw__lock(lock);
+    state = w->future.state;
+    int out = state == AW__WAIT_FRESH ? try(w) : -EAGAIN;
+    if (state == AW__WAITING || (state == AW__WAIT_FRESH && out == -EAGAIN)) {
+        if (state == AW__WAIT_FRESH) aw__waiters_add(q, w);
+        w->waker = *cx->waker;
+        w->future.state = AW__WAITING;
+        aw__unlock(lock);
+        aw_cx_arm(cx);
+        return AW_PENDING;
+    }
+    aw__unlock(lock);
+    if (state == AW__WAIT_FRESH)
+        w->out = out;
+    else
+        aw__wait_disarm(w, cx);
+    aw_cx_spend(cx);
+    return AW_READY;
+}
+
+/* A cancel is this, with the lock held for aw__wait_leave and what has to follow from it:
+ *
+ *     if (!aw__wait_began(w)) return AW_CANCELLED;
+ *     lock; bool left = aw__wait_leave(q, w); if (left) look whether others can go on now; unlock
+ *     return aw__wait_cancelled(w, left, cx); */
+static inline bool aw__wait_began(const aw__waiter *w) {
+    return aw__load_acquire(&w->future.state) != AW__WAIT_FRESH;
+}
+
+/* False: it has its result. */
+static inline bool aw__wait_leave(aw__waiters *q, aw__waiter *w) {
+    if (w->future.state == AW__WAIT_DONE) return false;
+    aw__waiters_remove(q, w);
+    return true;
+}
+
+static inline aw_poll aw__wait_cancelled(aw__waiter *w, bool left, aw_cx *cx) {
+    aw__wait_disarm(w, cx);
+    return left ? AW_CANCELLED : AW_READY;
+}
+
+#endif
