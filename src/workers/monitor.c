@@ -82,7 +82,7 @@ static void take_over(aw__worker *w) {
     if (aw__load_relaxed(&w->wheel.soonest) <= now) aw__wheel_advance(&w->wheel, now);
     /* After the timers: on its own thread (aw_block_in_place) the task that one woke is here. */
     aw__lock(&p->look_lock); /* for a moment it is in no queue */
-    aw__task *t = aw__exchange(&w->lifo, (aw__task *)NULL);
+    aw__task *t = aw__lifo_take(&w->lifo);
     if (t) aw__inject_push(&p->inject, t, t);
     aw__unlock(&p->look_lock);
     if (t || !aw__ring_is_empty(&w->ring)) aw__pool_notify(p);

@@ -92,9 +92,8 @@ static uint64_t busy_time(const aw__worker *w) {
 }
 
 static uint64_t depth(const aw__worker *w) {
-    uint64_t taken = aw__load_relaxed(&w->taken);
-    int64_t pinned = (int64_t)(aw__load_relaxed(&w->sent) + aw__load_relaxed(&w->kept) - taken);
-    uint64_t n = aw__ring_length(&w->ring) + (aw__load_relaxed(&w->lifo) != NULL);
+    int64_t pinned = aw__pinned_count(&w->pinned);
+    uint64_t n = aw__ring_length(&w->ring) + aw__lifo_is_full(&w->lifo);
     return pinned > 0 ? n + (uint64_t)pinned : n;
 }
 

@@ -17,6 +17,8 @@
 #include "runtime/runtime.h"
 #include "workers/idle.h"
 #include "workers/inject.h"
+#include "workers/lifo.h"
+#include "workers/pinned.h"
 #include "workers/main.h"
 #include "workers/ring.h"
 #include "workers/shelf.h"
@@ -28,29 +30,25 @@ enum { AW__WORKERS_MAX = 1024 };
 
 typedef struct aw__worker {
     aw__ring ring;
-    aw__task *lifo;    /* atomic: to be run next */
+    aw__lifo lifo;
     aw__task *current; /* atomic to peek at: being polled */
     aw__meter meter;   /* of that poll */
     aw__pool *pool;
     uint32_t index;
-    uint32_t tick;    /* turns of its loop */
-    uint32_t streak;  /* tasks from `lifo` in a row */
-    bool searching;   /* see idle.h */
-    bool woken;       /* the running task, by itself: rule 7 of word.h */
-    bool eager;       /* and not to yield */
-    bool untold;      /* a task that yielded is in the ring, and nobody was told */
-    aw__queue pinned; /* ready, and for this worker only */
-    aw__shelf shelf;  /* room for tasks */
+    uint32_t tick;   /* turns of its loop */
+    bool searching;  /* see idle.h */
+    bool woken;      /* the running task, by itself: rule 7 of word.h */
+    bool eager;      /* and not to yield */
+    bool untold;     /* a task that yielded is in the ring, and nobody was told */
+    aw__shelf shelf; /* room for tasks */
     pthread_t thread;
     /* Shared with the others. */
     aw__sleeper sleeper __attribute__((aligned(64)));
     uint32_t park_word;
-    aw__task *inbox;             /* atomic: pinned tasks that others have woken, newest first */
+    aw__pinned pinned;
     aw__wheel wheel;             /* has its own lock */
     aw_worker_counters counters; /* those that only grow */
     uint64_t busy;               /* atomic: when it was awake: see below */
-    uint64_t sent;               /* atomic: tasks that others have put into `inbox` */
-    uint64_t kept, taken;        /* put into `pinned` by itself; taken out of it */
     int64_t outside;     /* atomic: waits of tasks, begun less ended here, that others may end */
     bool in_place;       /* atomic: the running task has said that it blocks */
     uint64_t polls_seen; /* monitor: at its last look */

@@ -28,15 +28,10 @@ void aw__worker_push(aw__worker *w, aw__task *t) {
 /* To its own worker, which must look whoever else is awake. */
 static void push_pinned(aw__worker *w, aw__task *t) {
     if (aw__thread.worker == w) {
-        aw__queue_push(&w->pinned, t);
-        aw__count(&w->kept);
+        aw__pinned_keep(&w->pinned, t);
         return;
     }
-    aw__fetch_add_relaxed(&w->sent, (uint64_t)1);
-    aw__task *head = aw__load_acquire(&w->inbox);
-    do
-        t->inbox_next = head;
-    while (!aw__cas_seq(&w->inbox, &head, t));
+    aw__pinned_send(&w->pinned, t);
     aw__worker_unpark(w);
 }
 
@@ -56,7 +51,7 @@ void aw__pool_schedule(aw__pool *p, aw__task *t, bool yielding) {
         w->untold = true; /* see aw__worker_main */
         return;
     } else {
-        t = aw__exchange(&w->lifo, t);
+        t = aw__lifo_put(&w->lifo, t);
         if (!t) return; /* the one that came is run next, by us */
         aw__worker_push(w, t);
     }

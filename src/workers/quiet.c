@@ -15,7 +15,7 @@ static bool workers_parked(aw__pool *p, uint64_t *stamp) {
 
 static bool queues_empty(const aw__pool *p) {
     for (uint32_t i = 0; i < p->count; i++)
-        if (aw__load_seq(&p->workers[i].inbox)) return false;
+        if (aw__pinned_sent(&p->workers[i].pinned)) return false;
     return !aw__pool_anything(p);
 }
 

@@ -11,8 +11,7 @@
 #include "workers/quiet.h"
 
 enum {
-    TURNS = 61, /* so often timers and the queue of all come first, whatever there is to do here */
-    STREAK = 3  /* tasks from `lifo` in a row: two that wake each other shall not stay alone */
+    TURNS = 61 /* so often timers and the queue of all come first, whatever there is to do here */
 };
 
 /* ---- One task --------------------------------------------------------------------------------- */
@@ -62,46 +61,15 @@ static void run_task(aw__worker *w, aw__task *t) {
 
 /* ---- Looking for one -------------------------------------------------------------------------- */
 
-static aw__task *take_pinned(aw__worker *w) {
-    aw__queue *q = &w->pinned;
-    if (AW__UNLIKELY(aw__load_relaxed(&w->inbox) != NULL)) {
-        aw__task *newest = aw__exchange(&w->inbox, (aw__task *)NULL), *oldest = NULL;
-        while (newest) {
-            aw__task *older = newest->inbox_next;
-            newest->inbox_next = oldest;
-            oldest = newest;
-            newest = older;
-        }
-        for (aw__task *t = oldest, *next; t; t = next) {
-            next = t->inbox_next;
-            aw__queue_push(q, t);
-        }
-    }
-    aw__task *t = q->head;
-    if (!t) return NULL;
-    q->head = t->next;
-    if (!q->head) q->tail = NULL;
-    aw__count(&w->taken);
-    return t;
-}
-
 /* What was just woken first, but not for ever. */
 static aw__task *take_own(aw__worker *w) {
-    aw__task *t;
-    if (aw__load_relaxed(&w->lifo) && (t = aw__exchange(&w->lifo, (aw__task *)NULL))) {
-        aw__task *other;
-        if (w->streak < STREAK) {
-            w->streak++;
-            return t;
-        }
-        w->streak = 0;
-        other = aw__ring_pop(&w->ring);
-        if (!other) return t;
-        aw__pool_schedule(w->pool, t, true);
-        return other;
-    }
-    w->streak = 0;
-    return aw__ring_pop(&w->ring);
+    aw__task *last = aw__lifo_is_full(&w->lifo) ? aw__lifo_take(&w->lifo) : NULL;
+    if (aw__lifo_may_run(&w->lifo, last)) return last;
+    aw__task *t = aw__ring_pop(&w->ring);
+    if (!last) return t;
+    if (!t) return last;
+    aw__pool_schedule(w->pool, last, true);
+    return t;
 }
 
 /* A share of what is there for all, the first of it to be run. */
@@ -147,8 +115,8 @@ static aw__task *steal(aw__worker *w) {
 /* By turns: fibers that yield shall not keep the others away, nor the others them. */
 static aw__task *take_local(aw__worker *w) {
     aw__task *t;
-    if (w->tick % 2) return (t = take_pinned(w)) ? t : take_own(w);
-    return (t = take_own(w)) ? t : take_pinned(w);
+    if (w->tick % 2) return (t = aw__pinned_take(&w->pinned)) ? t : take_own(w);
+    return (t = take_own(w)) ? t : aw__pinned_take(&w->pinned);
 }
 
 static aw__task *take(aw__worker *w) {
@@ -179,7 +147,7 @@ static void park(aw__worker *w) {
     bool work = last && aw__pool_anything(p);
     if (!work) aw__pool_look(p);
     if (!work) aw__shelf_idle(w, aw__idle_parked(aw__load_relaxed(&p->idle.word)) == p->count);
-    if (!work && !aw__load_seq(&w->inbox) && !aw__load_acquire(&p->stop)) {
+    if (!work && !aw__pinned_sent(&w->pinned) && !aw__load_acquire(&p->stop)) {
         aw__count(&w->counters.parks);
         aw__busy_end(&w->busy, aw__os_now());
         if (aw__os_park(&w->park_word, next)) aw__count(&w->counters.wakes);

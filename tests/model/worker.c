@@ -151,7 +151,7 @@ static void setup_tasks(uint32_t workers, uint32_t count, uint32_t pin) {
         brings[i] = runs[i] = 0;
         tasks[i] = aw__task_of(aw__pool_spawn(rt, pin, &g.future, sizeof g, &place, NULL));
         if (pin)
-            pool->workers[pin - 1].inbox = NULL;
+            pool->workers[pin - 1].pinned.inbox = NULL;
         else
             aw__inject_pop(&pool->inject, 0, &rest);
         aw__word_run(&tasks[i]->word);
@@ -195,7 +195,7 @@ static void take_over_first(void) {
 }
 static bool a_lifo_is_full(void *unused) {
     (void)unused;
-    return pool->workers[0].lifo || pool->workers[1].lifo;
+    return pool->workers[0].lifo.task || pool->workers[1].lifo.task;
 }
 /* It looks from time to time, so it will look then. Nobody else takes a task from there. */
 static void take_over_in_time(void) {
@@ -207,7 +207,7 @@ static void take_over_in_time(void) {
 static void each_has_run_once(void) {
     for (uint32_t i = 0; i < wanted; i++)
         model_check(runs[i] == 1);
-    model_check(pool->live == 0 && !pool->workers[0].lifo && !pool->workers[0].inbox);
+    model_check(pool->live == 0 && !pool->workers[0].lifo.task && !pool->workers[0].pinned.inbox);
     model_check(aw__inject_is_empty(&pool->inject) && aw__ring_is_empty(&pool->workers[0].ring));
 }
 
@@ -227,23 +227,26 @@ MODEL_BROKEN(without_the_monitor_it_would, "deadlock", .setup = setup_lifo_of_a_
 
 /* A task is passed on by its word, and by the queue where it is linked. */
 static const struct model_harmless of_the_loop[] = {
-    {"take_own", "aw__exchange(", "acquire", "only its own thread puts a task there"},
-    {"take_own", "aw__exchange(", "release", "who takes has nothing to tell"},
-    {"take_pinned", "aw__exchange(", "release", "who takes has nothing to tell"},
     {"park", "aw__load_seq(&p->monitor_asleep)", "acquire", "a flag"},
     {"park", "aw__load_seq(&p->monitor_asleep)", "seq_cst", "for the monitor: see idle.c"},
-    {"park", "aw__load_seq(&w->inbox)", "acquire", "it is only looked at"},
-    {"park", "aw__load_seq(&w->inbox)", "seq_cst", "who pushes leaves a token, too"},
     {"park", "aw__load_acquire(&p->stop)", "acquire", "a flag, which goes with a token"},
     {"park", "aw__load_acquire(&p->rt->paused)", "acquire", "a flag"},
     {"aw__worker_main", "aw__load_acquire(&p->stop)", "acquire", "a flag"},
     {0}};
-static const struct model_harmless of_waking[] = {
-    {"aw__pool_schedule", "aw__exchange(", "acquire", "what was there is its own"},
-    {"push_pinned", "aw__load_acquire(", "acquire", "it does not look at what is there"},
-    {"push_pinned", "aw__cas_seq(", "acquire", "likewise"},
-    {"push_pinned", "aw__cas_seq(", "failure", "likewise"},
-    {"push_pinned", "aw__cas_seq(", "seq_cst",
+static const struct model_harmless of_waking[] = {{0}};
+static const struct model_harmless of_the_lifo[] = {
+    {"aw__lifo_put", "aw__exchange(", "acquire", "what was there is the worker's own"},
+    {"aw__lifo_take", "aw__exchange(", "release", "who takes has nothing to tell"},
+    {0}};
+static const struct model_harmless of_the_pinned[] = {
+    {"aw__pinned_fetch", "aw__exchange(", "release", "who takes has nothing to tell"},
+    {"aw__pinned_sent", "aw__load_seq(", "acquire", "it is only looked at"},
+    {"aw__pinned_sent", "aw__load_seq(", "seq_cst",
+     "who pushes leaves a token, too; and who looks whether all sleep sees the task NOTIFIED"},
+    {"aw__pinned_send", "aw__load_acquire(", "acquire", "it does not look at what is there"},
+    {"aw__pinned_send", "aw__cas_seq(", "acquire", "likewise"},
+    {"aw__pinned_send", "aw__cas_seq(", "failure", "likewise"},
+    {"aw__pinned_send", "aw__cas_seq(", "seq_cst",
      "for who looks whether all sleep; and a token comes"},
     {0}};
 
@@ -255,3 +258,9 @@ MODEL_ORDERS(the_orders_of_waking, "workers/queue.c", of_waking,
              &model_a_pinned_task_is_not_missed_by_a_worker_that_parks,
              &model_a_task_in_the_lifo_place_is_run_once,
              &model_a_stuck_worker_does_not_keep_a_task)
+MODEL_ORDERS(the_orders_of_the_lifo_place, "workers/lifo.h", of_the_lifo,
+             &model_a_task_in_the_lifo_place_is_run_once,
+             &model_a_stuck_worker_does_not_keep_a_task)
+MODEL_ORDERS(the_orders_of_pinned_tasks, "workers/pinned.h", of_the_pinned,
+             &model_a_pinned_task_is_not_missed_by_a_worker_that_parks,
+             &model_a_pinned_task_finds_its_worker)

@@ -20,7 +20,7 @@ __attribute__((unused)) static bool workers_sleep(aw__pool *p) {
     for (uint32_t i = 0; i < p->count && all; i++) {
         aw__worker *w = &p->workers[i];
         /* What is due will be seen by a worker that only seems to sleep: the clock was advanced. */
-        all = !aw__load_seq(&w->inbox) && aw__wheel_next(&w->wheel, true) > aw_now(p->rt);
+        all = !aw__pinned_sent(&w->pinned) && aw__wheel_next(&w->wheel, true) > aw_now(p->rt);
     }
     return all && !aw__pool_anything(p);
 }
