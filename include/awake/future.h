@@ -94,6 +94,7 @@ typedef struct aw__meter {
     uint32_t budget;     /* operations left in this poll */
     int32_t armed;       /* change in the number of waits that will wake the task */
     int32_t outside;     /* of those, the ones that may be ended from outside the runtime */
+    int32_t own;         /* waits that began in this poll, for what only the task itself can end */
     int32_t cancelling;  /* change in the number of futures that are being cancelled */
     int fail;            /* a negative errno: the task is to end with it */
     bool pinned;         /* the task must stay on this thread from now on */
@@ -136,6 +137,12 @@ static inline void aw_cx_arm_inside(aw_cx *cx) {
 }
 static inline void aw_cx_disarm_inside(aw_cx *cx) {
     if (cx->meter) cx->meter->armed--;
+}
+
+/* Private. A wait that has just been armed is for something that this task holds itself. If it is the only one, the
+ * task can never run again. */
+static inline void aw__cx_own(aw_cx *cx) {
+    if (cx->meter) cx->meter->own++;
 }
 
 /* Cooperation: a leaf that is about to make progress spends one of the 128 operations of this

@@ -10,8 +10,8 @@
  * fibers and plain threads (aw_wait) may use the same one. Discarding a lock that had finished unlocks. A holder that
  * is cancelled unlocks in its cleanup: AW_FINALLY, or after the -ECANCELED in a fiber.
  *
- * It remembers who holds it and where it was taken: see aw_mutex_holder. A task that waits for a mutex which
- * it holds itself is reported. */
+ * It remembers who holds it and where it was taken: see aw_mutex_holder. A task that waits for nothing but a
+ * mutex which it holds itself is reported as lost. (Two branches of a join may share a mutex.) */
 #ifndef AWAKE_MUTEX_H
 #define AWAKE_MUTEX_H
 

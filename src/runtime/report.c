@@ -70,9 +70,8 @@ void aw__report_lost(const aw_runtime *rt, const aw__task *t) {
     aw__text_chain(&text, future_of(rt, t), 1);
     aw__text_trim(&text);
     aw__rt_log(
-        rt, AW_LOG_PROBLEM,
-        "lost wake-up: %s is pending, but nothing keeps its waker: it can never run again\n%s",
-        name, chain);
+        rt, AW_LOG_PROBLEM, "lost wake-up: %s is pending, but %s: it can never run again\n%s", name,
+        t->armed > 0 ? "waits only for what it holds itself" : "nothing keeps its waker", chain);
 }
 
 /* ---- Deadlock --------------------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
     aw_future *f = AW__UNLIKELY(flags & AW__MAIN) ? rt->main : aw__task_frame(t);
     rt->meter.budget = rt->budget;
     rt->meter.armed = rt->meter.outside = rt->meter.cancelling = rt->meter.fail = 0;
+    rt->meter.own = 0;
     rt->current = t;
     t->flags = flags;
     aw_poll r = AW__UNLIKELY(flags & (AW__FREELY | AW__CANCEL)) ? poll_special(rt, t, f, cx)
@@ -58,7 +59,7 @@ static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
         aw__task_complete(rt, t, r);
     else if (t->flags & AW__QUEUED) /* woken while it ran */
         aw__queue_push(t->flags & AW__YIELDED ? &rt->yielded : &rt->ready, t);
-    else if (AW__UNLIKELY(t->armed <= 0))
+    else if (AW__UNLIKELY(t->armed <= rt->meter.own))
         aw__report_if_lost(rt, t);
     return r != AW_PENDING;
 }

@@ -13,8 +13,11 @@ static aw_poll run(aw_future *f, aw_parker *parker, uint64_t deadline) {
     aw_waker waker = aw_parker_waker(parker);
     aw_cx cx = {&waker, aw_runtime_current(), NULL};
     aw_poll r;
-    while ((r = aw_future_poll(f, &cx)) == AW_PENDING)
+    while ((r = aw_future_poll(f, &cx)) == AW_PENDING) {
+        /* One that is always woken again must not outrun its time. */
+        if (deadline != AW_FOREVER && aw__os_now() >= deadline) break;
         if (!aw_parker_park_until(parker, deadline)) break;
+    }
     if (r != AW_PENDING) return r;
     while ((r = aw_future_cancel(f, &cx)) == AW_PENDING)
         aw_parker_park(parker);

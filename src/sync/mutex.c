@@ -5,8 +5,12 @@
  * takes it and makes the first waiter the holder; the word stays LOCKED, so nobody overtakes. QUEUED changes under
  * the lock only, and is set together with finding that the mutex is LOCKED: so the unlock that follows sees it.
  *
- * Whose it is and since when is written by the holder, or for him by who hands it over, and read by anybody
- * who wants to tell: relaxed. */
+ * An unlock is over when another can have the mutex, and does not touch it after that: with what it guards it may be gone
+ * by then.
+ *
+ * Whose it is and where it was taken is written by the holder, or for him by who hands it over, and read by anybody
+ * who wants to tell: relaxed. It is nobody's before it is free, so that who has it next is not taken for who had
+ * it before. */
 #include <awake/mutex.h>
 
 #include <inttypes.h>
@@ -42,21 +46,23 @@ static void hand_over(aw_mutex *m, aw__wakes *wakes) {
     aw__waiter_end(&m->waiters, w, 0, wakes);
 }
 
-static AW__COLD void unlock_slow(aw_mutex *m, uint32_t word) {
+/* False: who waited has been cancelled. */
+static AW__COLD bool unlock_queued(aw_mutex *m) {
     aw__wakes wakes = {.count = 0};
-    if (!(word & LOCKED)) aw__misuse("a mutex is unlocked that is not locked");
     aw__lock(&m->lock);
-    if (m->waiters.first)
-        hand_over(m, &wakes);
-    else
-        aw__store_release(&m->word, 0u); /* who waited has been cancelled */
+    bool waits = m->waiters.first;
+    if (waits) hand_over(m, &wakes);
     aw__unlock(&m->lock);
     aw__wakes_run(&wakes);
+    return waits;
 }
 
 void aw_mutex_unlock(aw_mutex *m) {
-    uint32_t word = LOCKED;
-    if (AW__UNLIKELY(!aw__cas(&m->word, &word, 0u))) unlock_slow(m, word);
+    aw__store_relaxed(&m->holder, (uint64_t)0);
+    for (uint32_t word = LOCKED; AW__UNLIKELY(!aw__cas(&m->word, &word, 0u)); word = LOCKED) {
+        if (!(word & LOCKED)) aw__misuse("a mutex is unlocked that is not locked");
+        if (unlock_queued(m)) return;
+    }
 }
 
 bool aw_mutex_is_locked(const aw_mutex *m) {
@@ -71,14 +77,10 @@ const aw_place *aw_mutex_holder(const aw_mutex *m, uint64_t *task) {
 
 /* ---- The future ------------------------------------------------------------------------------- */
 
-static void report_own(const aw_mutex *m, const aw_place *here) {
-    uint64_t task;
-    const aw_place *place = aw_mutex_holder(m, &task);
-    if (!place || !task || task != aw_current_task_id()) return;
-    if (aw__load_relaxed(&m->runtime) != aw_runtime_current()) return;
-    aw__rt_log(aw_runtime_current(), AW_LOG_PROBLEM,
-               "task %" PRIu64 " waits at %s:%d for a mutex that it has taken itself at %s:%d",
-               task, here->file, here->line, place->file, place->line);
+/* Another part of the task may hold it, in a join: then it will be unlocked. That is for the runtime to tell. */
+static bool is_own(const aw_mutex *m, const aw_cx *cx) {
+    uint64_t task = aw__load_relaxed(&m->holder);
+    return task && task == aw_current_task_id() && aw__load_relaxed(&m->runtime) == cx->runtime;
 }
 
 /* Under the lock: take it, or say that somebody waits. */
@@ -98,7 +100,7 @@ static aw_poll lock_poll(aw_future *self, aw_cx *cx) {
         aw_cx_spend(cx);
     else if (aw__wait_poll((aw__waiter *)f, &m->lock, &m->waiters, take_or_queue, cx) ==
              AW_PENDING) {
-        if (fresh && self->state != AW__WAIT_FRESH) report_own(m, f->place);
+        if (fresh && aw__wait_began((aw__waiter *)f) && is_own(m, cx)) aw__cx_own(cx);
         return AW_PENDING;
     }
     remember(m, f->place, aw_current_task_id(), cx->runtime);
@@ -114,6 +116,7 @@ static aw_poll lock_cancel(aw_future *self, aw_cx *cx) {
     bool left = aw__wait_leave(&m->waiters, w);
     if (left && !m->waiters.first) aw__fetch_and(&m->word, ~(uint32_t)QUEUED);
     aw__unlock(&m->lock);
+    if (!left) remember(m, f->place, aw_current_task_id(), cx->runtime);
     return aw__wait_cancelled(w, left, cx);
 }
 

@@ -35,7 +35,7 @@ static bool hand_out(aw_semaphore *s, aw__wakes *wakes) {
     uint32_t state = aw__load_relaxed(&s->state);
     for (aw__waiter *w; (w = s->waiters.first);) {
         bool closed = state & CLOSED;
-        if (!closed && permits_of(state) < w->wants) return true;
+        if (aw__waiter_is_busy(w) || (!closed && permits_of(state) < w->wants)) return true;
         if (aw__wakes_full(wakes)) return false;
         if (!closed) state = aw__fetch_sub(&s->state, w->wants * ONE) - w->wants * ONE;
         aw__waiter_end(&s->waiters, w, closed ? -EPIPE : 0, wakes);
@@ -47,31 +47,37 @@ static bool hand_out(aw_semaphore *s, aw__wakes *wakes) {
 /* With the lock; without it afterwards. */
 static void hand_out_and_unlock(aw_semaphore *s) {
     aw__wakes wakes = {.count = 0};
-    for (bool done = false; !done;) {
-        done = hand_out(s, &wakes);
-        aw__unlock(&s->lock);
-        aw__wakes_run(&wakes);
-        if (!done) aw__lock(&s->lock);
-    }
+    while (!hand_out(s, &wakes))
+        aw__wakes_between(&s->lock, &s->waiters, &wakes);
+    aw__unlock(&s->lock);
+    aw__wakes_run(&wakes);
 }
 
-/* -EAGAIN: somebody waits, and it is not `locked`. */
-static int add(aw_semaphore *s, uint32_t permits, bool locked) {
+/* -EAGAIN: whether somebody waits is not as it was thought to be. */
+static int add(aw_semaphore *s, uint32_t permits, uint32_t queued) {
     uint32_t state = aw__load_relaxed(&s->state);
     do {
         if (permits > AW_SEMAPHORE_MAX - permits_of(state)) return -EOVERFLOW;
-        if (state & QUEUED && !locked) return -EAGAIN;
+        if ((state & QUEUED) != queued) return -EAGAIN;
     } while (!aw__cas(&s->state, &state, state + permits * ONE));
     return 0;
 }
 
 int aw_semaphore_release(aw_semaphore *s, uint32_t permits) {
-    int error = add(s, permits, false);
-    if (error != -EAGAIN) return error;
-    aw__lock(&s->lock);
-    error = add(s, permits, true);
-    hand_out_and_unlock(s);
-    return error;
+    for (;;) {
+        int error = add(s, permits, 0);
+        if (error != -EAGAIN) return error;
+        aw__lock(&s->lock);
+        error = add(s, permits, QUEUED);
+        if (!error) {
+            hand_out_and_unlock(s);
+            return 0;
+        }
+        /* Those who waited have left. Added under the lock, permits could be taken without it, and the semaphore
+         * be gone before the lock is free: rule 2. */
+        aw__unlock(&s->lock);
+        if (error != -EAGAIN) return error;
+    }
 }
 
 void aw_semaphore_close(aw_semaphore *s) {

@@ -55,8 +55,7 @@ typedef struct aw__wakes {
     aw_waker wakers[AW__WAKES];
 } aw__wakes;
 
-/* Under the lock: the first waiter has its result. Not when the wakes are full: then unlock, aw__wakes_run, lock, and go
- * on; there is at least one waiter left, so the queue is still there. */
+/* Under the lock: the first waiter has its result. Not when the wakes are full: then aw__wakes_between, and go on. */
 static inline bool aw__wakes_full(const aw__wakes *k) {
     return k->count == AW__WAKES;
 }
@@ -72,6 +71,25 @@ static inline void aw__wakes_run(aw__wakes *k) {
     for (unsigned i = 0; i < k->count; i++)
         aw_waker_wake(k->wakers[i]);
     k->count = 0;
+}
+
+/* With the lock, when the wakes are full: lets it go for them, and takes it again. Meanwhile this thread itself stands
+ * at the front of the queue. So nobody is served before it goes on, and what holds the queue stays: a waiter that is
+ * left might end in another way and then be the last one. Whoever else serves the queue stops at aw__waiter_is_busy. */
+static inline bool aw__waiter_is_busy(const aw__waiter *first) {
+    return !first->future.type;
+}
+static inline void aw__wakes_between(uint32_t *lock, aw__waiters *q, aw__wakes *k) {
+    aw__waiter busy = {.next = q->first, .wants = UINT32_MAX};
+    if (q->first)
+        q->first->prev = &busy;
+    else
+        q->last = &busy;
+    q->first = &busy;
+    aw__unlock(lock);
+    aw__wakes_run(k);
+    aw__lock(lock);
+    aw__waiters_remove(q, &busy);
 }
 
 /* ---- Waiting: poll and cancel of the future --------------------------------------------------- */

@@ -17,10 +17,10 @@ enum {
 /* ---- One task --------------------------------------------------------------------------------- */
 
 /* Still RUNNING, so nobody else looks at the frame. Who has no waker cannot wake. */
-static bool is_lost(const aw__task *t) {
+static bool is_lost(const aw__task *t, int32_t own_waits) {
     uint64_t word = aw__load_acquire(&t->word);
     uint64_t own = 1 + !!(word & AW__W_HANDLE);
-    return t->armed <= 0 && !(word & AW__W_NOTIFIED) && word / AW__W_REF <= own;
+    return t->armed <= own_waits && !(word & AW__W_NOTIFIED) && word / AW__W_REF <= own;
 }
 
 static void run_task(aw__worker *w, aw__task *t) {
@@ -31,6 +31,7 @@ static void run_task(aw__worker *w, aw__task *t) {
     bool cancel = aw__pool_begin(t);
     w->meter.budget = AW__UNLIKELY(t->flags & AW__FREELY) ? UINT32_MAX : rt->budget;
     w->meter.armed = w->meter.outside = w->meter.cancelling = w->meter.fail = 0;
+    w->meter.own = 0;
     w->meter.pinned = w->woken = w->eager = false;
     aw__store_relaxed(&w->current, t);
     aw__count(&w->counters.polls);
@@ -54,7 +55,7 @@ static void run_task(aw__worker *w, aw__task *t) {
         aw__pool_complete(w->pool, t, r);
         return;
     }
-    if (!w->woken && AW__UNLIKELY(is_lost(t))) aw__report_lost(rt, t);
+    if (!w->woken && AW__UNLIKELY(is_lost(t, w->meter.own))) aw__report_lost(rt, t);
     /* From here on another worker may run it. */
     if (aw__pool_pause(t, w->woken)) aw__pool_schedule(w->pool, t, !w->eager);
 }
