@@ -7,8 +7,10 @@
  *   1. QUEUED says that somebody waits. It is set and cleared under the lock. While it is set, permits are added
  *      and taken under the lock only: so nobody overtakes the first one, and what stands in the queue cannot
  *      have what it wants. Who sets it sees in the same compare-and-swap that the permits do not suffice.
- *   2. A release is over when its permits can be had: after that it does not touch the semaphore, which may be
- *      gone with the last one who waited for it.
+ *   2. Who has acquired may free the semaphore, if he knows that nobody else uses it; the release that gave him the
+ *      permits may still be in its call. So it does not touch the semaphore after the addition or, with the lock, after
+ *      that is free; and who has acquired has seen the lock free since: in the queue by rule 3 of waiters.h, without it
+ *      by a look.
  *   3. CLOSED is for ever, and ends the wait of all. */
 #include <awake/semaphore.h>
 
@@ -27,6 +29,10 @@ int aw_semaphore_try_acquire(aw_semaphore *s, uint32_t permits) {
         if (state & CLOSED) return -EPIPE;
         if (state & QUEUED || permits_of(state) < permits) return -EAGAIN;
     } while (!aw__cas(&s->state, &state, state - permits * ONE));
+    if (AW__UNLIKELY(aw__load_acquire(&s->lock))) { /* rule 2 */
+        aw__lock(&s->lock);
+        aw__unlock(&s->lock);
+    }
     return 0;
 }
 
@@ -53,31 +59,23 @@ static void hand_out_and_unlock(aw_semaphore *s) {
     aw__wakes_run(&wakes);
 }
 
-/* -EAGAIN: whether somebody waits is not as it was thought to be. */
-static int add(aw_semaphore *s, uint32_t permits, uint32_t queued) {
+/* -EAGAIN: somebody waits, and it is not `locked`. */
+static int add(aw_semaphore *s, uint32_t permits, bool locked) {
     uint32_t state = aw__load_relaxed(&s->state);
     do {
         if (permits > AW_SEMAPHORE_MAX - permits_of(state)) return -EOVERFLOW;
-        if ((state & QUEUED) != queued) return -EAGAIN;
+        if (state & QUEUED && !locked) return -EAGAIN;
     } while (!aw__cas(&s->state, &state, state + permits * ONE));
     return 0;
 }
 
 int aw_semaphore_release(aw_semaphore *s, uint32_t permits) {
-    for (;;) {
-        int error = add(s, permits, 0);
-        if (error != -EAGAIN) return error;
-        aw__lock(&s->lock);
-        error = add(s, permits, QUEUED);
-        if (!error) {
-            hand_out_and_unlock(s);
-            return 0;
-        }
-        /* Those who waited have left. Added under the lock, permits could be taken without it, and the semaphore
-         * be gone before the lock is free: rule 2. */
-        aw__unlock(&s->lock);
-        if (error != -EAGAIN) return error;
-    }
+    int error = add(s, permits, false);
+    if (error != -EAGAIN) return error;
+    aw__lock(&s->lock);
+    error = add(s, permits, true);
+    hand_out_and_unlock(s);
+    return error;
 }
 
 void aw_semaphore_close(aw_semaphore *s) {

@@ -49,7 +49,9 @@ static inline void aw__waiters_remove(aw__waiters *q, aw__waiter *w) {
 /* ---- Ending waits ----------------------------------------------------------------------------- */
 
 /* Wakers that are to be woken when the lock is free. Begin with count 0. */
-enum { AW__WAKES = 8 };
+#ifndef AW__WAKES
+#define AW__WAKES 8
+#endif
 typedef struct aw__wakes {
     unsigned count;
     aw_waker wakers[AW__WAKES];

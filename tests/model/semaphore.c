@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sync/semaphore.c and sync/waiters.h under every schedule: a permit is with one at a time, none is lost, and the semaphore
+ * may be freed by whoever has the last one. One waker at a time is kept for later, so that two are more than one batch. */
+#include "support/model.h"
+
+#define AW__WAKES 1
+#include "support/model_waiting.h"
+#include "sync/semaphore.c"
+
+static aw_semaphore *sem;
+static aw_acquire futures[MODEL_THREADS];
+static int count, gone;
+
+static void setup_permits(uint32_t permits) {
+    setup_waiting();
+    sem = model_alloc(sizeof *sem);
+    *sem = aw_semaphore_of(permits);
+    memset(futures, 0, sizeof futures);
+    count = gone = 0;
+}
+static void setup_none(void) {
+    setup_permits(0);
+}
+static void setup_one(void) {
+    setup_permits(1);
+}
+
+static aw_acquire *acquire(uint32_t permits) {
+    aw_acquire *f = &futures[model_self()];
+    *f = aw_semaphore_acquire(sem, permits);
+    wait_for(&f->future);
+    return f;
+}
+
+static void permits_are(uint32_t permits) {
+    model_check(sem->state == permits * ONE && !sem->lock);
+    model_check(!sem->waiters.first && !sem->waiters.last);
+}
+
+/* ---- One permit ------------------------------------------------------------------------------- */
+
+static void use(void) {
+    model_write(&count, model_read(&count) + 1);
+    model_check(aw_semaphore_release(sem, 1) == 0);
+}
+static void wait_and_use(void) {
+    model_check(acquire(1)->out == 0);
+    use();
+}
+static void try_and_use(void) {
+    if (aw_semaphore_try_acquire(sem, 1) == 0) use();
+}
+/* Gives up when it would have to wait. */
+static void hurry_and_use(void) {
+    aw_acquire *f = &futures[model_self()];
+    *f = aw_semaphore_acquire(sem, 1);
+    aw_poll r = poll_once(&f->future);
+    if (r == AW_PENDING) r = cancel_once(&f->future);
+    if (r == AW_READY) use();
+}
+static void one_is_there(void) {
+    permits_are(1);
+}
+
+MODEL(a_permit_is_with_one_at_a_time, .setup = setup_one,
+      .threads = {wait_and_use, wait_and_use, wait_and_use}, .check = one_is_there, .stale = 1)
+MODEL(who_does_not_wait_takes_turns_too, .setup = setup_one,
+      .threads = {wait_and_use, wait_and_use, try_and_use}, .check = one_is_there, .stale = 1)
+MODEL(who_gives_up_passes_its_permit_on, .setup = setup_one,
+      .threads = {wait_and_use, hurry_and_use, wait_and_use}, .check = one_is_there, .stale = 1)
+
+/* ---- Many ------------------------------------------------------------------------------------- */
+
+static void release_one(void) {
+    model_check(aw_semaphore_release(sem, 1) == 0);
+}
+static void release_two(void) {
+    model_check(aw_semaphore_release(sem, 2) == 0);
+}
+static void acquire_one(void) {
+    model_check(acquire(1)->out == 0);
+}
+static void want_two_and_give_up(void) {
+    aw_acquire *f = &futures[model_self()];
+    *f = aw_semaphore_acquire(sem, 2);
+    if (poll_once(&f->future) == AW_PENDING && cancel_once(&f->future) == AW_CANCELLED) return;
+    aw_future_discard(&f->future);
+}
+static void none_is_there(void) {
+    permits_are(0);
+}
+
+MODEL(one_release_serves_two, .setup = setup_none,
+      .threads = {acquire_one, acquire_one, release_two}, .check = none_is_there, .stale = 1)
+MODEL(who_stood_in_the_way_lets_others_go_on, .setup = setup_one,
+      .threads = {want_two_and_give_up, acquire_one, want_two_and_give_up}, .check = none_is_there,
+      .stale = 1)
+
+/* ---- Closing ---------------------------------------------------------------------------------- */
+
+static void acquire_or_find_closed(void) {
+    int out = acquire(1)->out;
+    model_check(out == 0 || out == -EPIPE);
+    if (out == 0) aw__fetch_add(&count, 1);
+}
+static void close_it(void) {
+    aw_semaphore_close(sem);
+    model_check(aw_semaphore_try_acquire(sem, 1) == -EPIPE);
+}
+static void permits_are_somewhere(void) {
+    model_check(sem->state == (uint32_t)((1 - count) * ONE | CLOSED) && !sem->waiters.first);
+}
+
+MODEL(closing_leaves_nobody_waiting, .setup = setup_none,
+      .threads = {acquire_or_find_closed, acquire_or_find_closed, close_it, release_one},
+      .check = permits_are_somewhere, .preemptions = 1, .stale = 1)
+
+/* ---- It may be gone --------------------------------------------------------------------------- */
+
+static void wait_for_two_and_free(void) {
+    model_check(acquire(2)->out == 0);
+    model_free(sem);
+}
+/* The wait that is given up leaves the queue empty while a release is on its way to it. */
+static void give_up_then_take(void) {
+    aw_acquire *f = &futures[model_self()];
+    *f = aw_semaphore_acquire(sem, 1);
+    aw_poll r = poll_once(&f->future);
+    if (r == AW_PENDING) r = cancel_once(&f->future);
+    if (r == AW_CANCELLED)
+        while (aw_semaphore_try_acquire(sem, 1))
+            model_yield();
+}
+static void give_up_then_take_and_free(void) {
+    give_up_then_take();
+    model_free(sem);
+}
+/* Each has one permit of the same release in the end; the second may have given up its wait before. */
+static void leave(void) {
+    if (aw__fetch_add(&gone, 1) == 1) model_free(sem);
+}
+static void take_one_and_leave(void) {
+    model_check(acquire(1)->out == 0);
+    leave();
+}
+static void give_up_then_take_and_leave(void) {
+    give_up_then_take();
+    leave();
+}
+
+MODEL(who_waited_for_all_may_free_it, .setup = setup_none,
+      .threads = {wait_for_two_and_free, release_one, release_one}, .stale = 1)
+MODEL(who_gave_up_and_came_back_may_free_it, .setup = setup_none,
+      .threads = {give_up_then_take_and_free, release_one}, .preemptions = 4)
+MODEL(the_last_of_two_may_free_it, .setup = setup_none,
+      .threads = {take_one_and_leave, give_up_then_take_and_leave, release_two}, .stale = 1)
+
+/* ---- Mistakes --------------------------------------------------------------------------------- */
+
+/* Takes what is there and does not look at the lock. */
+static void give_up_then_grab_and_free(void) {
+    aw_acquire *f = &futures[model_self()];
+    *f = aw_semaphore_acquire(sem, 1);
+    aw_poll r = poll_once(&f->future);
+    if (r == AW_PENDING) r = cancel_once(&f->future);
+    if (r == AW_CANCELLED)
+        for (uint32_t one = ONE; !aw__cas(&sem->state, &one, 0u); one = ONE)
+            model_yield();
+    model_free(sem);
+}
+static void release_without_looking(void) {
+    aw__fetch_add(&sem->state, (uint32_t)ONE);
+}
+
+MODEL_BROKEN(who_does_not_look_at_the_lock_frees_it_too_early, "free", .setup = setup_none,
+             .threads = {give_up_then_grab_and_free, release_one}, .preemptions = 4)
+MODEL_BROKEN(a_release_that_does_not_look_leaves_somebody_waiting, "deadlock", .setup = setup_none,
+             .threads = {acquire_one, release_without_looking})
+
+/* ---- Orders ----------------------------------------------------------------------------------- */
+
+/* What a permit guards is passed on from the addition (release) to the subtraction (acquire), or, through the queue, by the
+ * lock. */
+static const struct model_harmless harmless[] = {
+    {"hand_out", "aw__fetch_sub(", "acquire", "the lock, whose holder gives it"},
+    {"hand_out", "aw__fetch_sub(", "release", "likewise; and the release goes on through it"},
+    {"hand_out", "aw__fetch_and(", "acquire", "a bit that goes with the lock"},
+    {"hand_out", "aw__fetch_and(", "release", "likewise"},
+    {"take_or_queue", "aw__cas(", "release", "who takes permits has nothing to tell"},
+    {"take_or_queue", "aw__cas(", "failure", "it is tried again"},
+    {"add", "aw__cas(", "acquire", "who gives permits has nothing to learn"},
+    {"add", "aw__cas(", "failure", "likewise"},
+    {"aw_semaphore_try_acquire", "aw__cas(", "release", "who takes permits has nothing to tell"},
+    {"aw_semaphore_try_acquire", "aw__cas(", "failure", "it is tried again"},
+    {0}};
+static const struct model_harmless of_waiting[] = {
+    {"aw__wait_began", "aw__load_acquire(", "acquire",
+     "whether it is FRESH only its own thread changes"},
+    {"aw__waiter_end", "aw__store_release(", "release",
+     "who sees it takes the lock before it goes on"},
+    {"aw__wait_poll", "aw__load_acquire(", "acquire", "likewise"},
+    {0}};
+
+MODEL_ORDERS(the_orders_of_the_semaphore, "sync/semaphore.c", harmless,
+             &model_a_permit_is_with_one_at_a_time, &model_who_does_not_wait_takes_turns_too,
+             &model_who_gives_up_passes_its_permit_on, &model_who_waited_for_all_may_free_it,
+             &model_who_gave_up_and_came_back_may_free_it, &model_one_release_serves_two)
+MODEL_ORDERS(the_orders_of_waiting, "sync/waiters.h", of_waiting,
+             &model_a_permit_is_with_one_at_a_time, &model_who_gives_up_passes_its_permit_on,
+             &model_who_waited_for_all_may_free_it, &model_one_release_serves_two)
