@@ -109,6 +109,10 @@ static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *
     uint32_t state = aw__load_acquire(&w->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&w->waker, cx->waker)) return AW_PENDING;
     if (state != AW__WAITING && aw_cx_exhausted(cx)) {
+        if (state == AW__WAIT_DONE) { /* it may have been the waker of another: rule 3 */
+            aw__lock(lock);
+            aw__unlock(lock);
+        }
         aw_cx_spend(cx); /* wakes us again */
         return AW_PENDING;
     }
