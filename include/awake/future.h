@@ -103,6 +103,12 @@ typedef struct aw__meter {
     uint32_t stack_size; /* of fibers that do not ask for one; 0: the default */
 } aw__meter;
 
+/* What a combinator counts whose children may begin to wait under one executor and end under another. */
+typedef struct aw__carry {
+    int32_t armed, outside; /* as above, among the children */
+    uint8_t carried;        /* what the parent counts because of them */
+} aw__carry;
+
 struct aw_cx {
     const aw_waker *waker;
     aw_runtime *runtime;

@@ -2,14 +2,13 @@
 #include "combinators/wakeset.h"
 
 #include "core/alloc.h"
+#include "core/carry.h"
 #include "core/lock.h"
 #include "core/misuse.h"
 #include "core/wake.h"
 #include "runtime/runtime.h"
 
 static const aw_waker_type child_waker_type;
-
-enum { NOTHING, INSIDE, OUTSIDE }; /* carried */
 
 /* ---- Memory ----------------------------------------------------------------------------------- */
 
@@ -115,25 +114,13 @@ static const aw_waker_type child_waker_type = {
 
 /* ---- Polling ---------------------------------------------------------------------------------- */
 
-/* The children are counted apart: their waits may be begun under one parent and ended under another.
- * What is left is shared with the parent's meter. */
-static aw__meter meter_of_children(aw_cx *cx) {
-    aw__meter m = {.budget = UINT32_MAX, .random = aw_cx_random(cx)};
-    if (cx->meter) {
-        m.budget = cx->meter->budget;
-        m.stack_size = cx->meter->stack_size;
-        m.fail = cx->meter->fail; /* of one that was polled before, in this same poll of the task */
-    }
-    return m;
-}
-
 void aw__wakeset_begin(aw__wakeset *ws, aw__wakeset_poll *p, aw_cx *cx) {
     aw__wakeset_disarm(ws, cx);
     *p = (aw__wakeset_poll){
         .cx = {&p->waker, cx->runtime, &p->meter},
         .ws = ws,
         .parent = cx,
-        .meter = meter_of_children(cx),
+        .meter = aw__carry_meter(cx),
     };
     aw__lock(&ws->lock);
     ws->parent = *cx->waker;
@@ -155,40 +142,14 @@ int64_t aw__wakeset_next(aw__wakeset_poll *p) {
     return n->index;
 }
 
-/* The parent waits because of the children: once, whatever their number. */
-static void arm(aw__wakeset *ws, aw_cx *cx, bool outside) {
-    ws->carried = outside ? OUTSIDE : INSIDE;
-    if (outside)
-        aw_cx_arm(cx);
-    else
-        aw_cx_arm_inside(cx);
-}
-
 void aw__wakeset_disarm(aw__wakeset *ws, aw_cx *cx) {
-    /* When another parent armed it, the count stays with that one: see sleep.c. */
-    if (ws->carried && ws->parent.type && aw_waker_will_wake(&ws->parent, cx->waker)) {
-        if (ws->carried == OUTSIDE)
-            aw_cx_disarm(cx);
-        else
-            aw_cx_disarm_inside(cx);
-    }
-    ws->carried = NOTHING;
-}
-
-static void count_children(aw__wakeset_poll *p) {
-    aw__meter *parent = p->parent->meter;
-    p->ws->armed += p->meter.armed;
-    p->ws->outside += p->meter.outside;
-    if (!parent) return;
-    parent->budget = p->meter.budget;
-    parent->cancelling += p->meter.cancelling;
-    parent->pinned |= p->meter.pinned;
-    if (!parent->fail) parent->fail = p->meter.fail;
+    aw__carry_disarm(&ws->carry, &ws->parent, cx);
 }
 
 void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const aw_future *self) {
     aw__wakeset *ws = p->ws;
-    count_children(p);
+    aw__carry_add(&ws->carry, &p->meter, p->parent);
+    if (p->parent->meter) p->parent->meter->budget = p->meter.budget;
     /* Before the list: a clone that is gone by now has woken first, and is seen there. */
     bool cloned = aw__load_acquire(&ws->refs) > 1;
     aw__lock(&ws->lock);
@@ -202,10 +163,12 @@ void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const aw_future *self)
     aw__unlock(&ws->lock);
     if (!pending) return;
 
-    if (cloned || ws->armed > 0) arm(ws, p->parent, cloned || ws->outside > 0);
+    if (cloned || ws->carry.armed > 0)
+        aw__carry_arm(&ws->carry, p->parent, cloned || ws->carry.outside > 0);
     if (woken) { /* while they were polled: the others come first */
         aw_cx_yield(p->parent);
-    } else if (!ws->carried && !ws->reported && !p->meter.fail) { /* AW_FAIL waits for a cancel */
+    } else if (!ws->carry.carried && !ws->reported &&
+               !p->meter.fail) { /* AW_FAIL waits for a cancel */
         char chain[1024];
         aw__text text = {chain, sizeof chain, 0};
         ws->reported = true;

@@ -34,10 +34,9 @@ typedef struct aw__wakenode {
 
 struct aw__wakeset {
     uint32_t lock;
-    uint32_t refs;          /* atomic */
-    int32_t armed, outside; /* by who polls: see rule 4 */
-    bool polling;           /* under the lock */
-    uint8_t carried;        /* by who polls: what the parent counts because of the children */
+    uint32_t refs;   /* atomic */
+    aw__carry carry; /* by who polls: see rule 4 */
+    bool polling;    /* under the lock */
     bool reported;
     uint32_t count;
     aw_waker parent; /* borrowed; {NULL, NULL} between ends */
