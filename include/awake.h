@@ -30,6 +30,10 @@
 #include <awake/mutex.h>     /* one at a time */
 #include <awake/semaphore.h> /* so many at a time */
 #include <awake/oneshot.h>   /* one value, once */
+#include <awake/stream.h>    /* many values, one after the other */
+#include <awake/generator.h> /* functions that give values */
+#include <awake/merge.h>     /* several streams as one, items in groups */
+#include <awake/buffered.h>  /* a future for each item, several at once */
 #include <awake/local.h>     /* values that belong to a task */
 #include <awake/alloc.h>     /* bring your own allocator */
 #include <awake/log.h>       /* what the library has to say */

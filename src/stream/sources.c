@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where items come from: arrays and intervals. A source spends the budget, so what is built on it need not. */
+#include <awake/stream.h>
+
+#include <errno.h>
+
+/* ---- Array ------------------------------------------------------------------------------------ */
+
+typedef AW_ARRAY_STREAM(void) __attribute__((may_alias)) any_array;
+
+static aw_poll array_next(aw_stream *self, aw_cx *cx, int *out) {
+    any_array *s = (any_array *)self;
+    if (!aw_cx_spend(cx)) return AW_PENDING;
+    *out = s->left > 0;
+    if (!s->left) return AW_READY;
+    s->left--;
+    s->item = s->next;
+    s->next += s->size;
+    return AW_READY;
+}
+
+const aw_stream_type aw_array_stream_type = {
+    .self_size = sizeof(aw_stream_type),
+    .name = "array",
+    .next = array_next,
+};
+
+/* ---- Interval --------------------------------------------------------------------------------- */
+
+/* The tick is made anew whenever somebody begins to wait for it. */
+static aw_poll interval_next(aw_stream *self, aw_cx *cx, int *out) {
+    aw_interval_stream *s = (aw_interval_stream *)self;
+    if (!aw_future_finished(&s->tick.future)) {
+        if (aw_future_ended(&s->tick.future)) s->tick = aw_interval_tick(&s->interval);
+        if (aw_future_poll(&s->tick.future, cx) == AW_PENDING) return AW_PENDING;
+    }
+    *out = s->tick.out ? s->tick.out : 1;
+    s->at = s->tick.at;
+    s->item = &s->at;
+    s->tick = aw_interval_tick(&s->interval);
+    return AW_READY;
+}
+
+static bool interval_rest(aw_stream *self, aw_cx *cx) {
+    aw_interval_stream *s = (aw_interval_stream *)self;
+    if (!aw_future_started(&s->tick.future) || aw_future_ended(&s->tick.future)) return false;
+    return aw_future_cancel(&s->tick.future, cx) == AW_READY; /* at once: it is a sleep */
+}
+
+static aw_poll interval_close(aw_stream *self, aw_cx *cx) {
+    interval_rest(self, cx);
+    return AW_READY;
+}
+
+static const aw_future *interval_child(const aw_stream *self, size_t i) {
+    return i == 0 ? &((const aw_interval_stream *)self)->tick.future : NULL;
+}
+
+static const aw_stream_type interval_type = {
+    .self_size = sizeof(aw_stream_type),
+    .name = "interval",
+    .next = interval_next,
+    .rest = interval_rest,
+    .close = interval_close,
+    .child = interval_child,
+};
+
+int aw_stream_interval_from(aw_interval_stream *s, uint64_t start, uint64_t period,
+                            aw_missed missed) {
+    aw__stream_init(&s->stream, &interval_type);
+    int error = aw_interval_from(&s->interval, start, period, missed);
+    s->tick = aw_interval_tick(&s->interval);
+    return error;
+}
+
+int aw_stream_interval(aw_interval_stream *s, uint64_t period, aw_missed missed) {
+    return aw_stream_interval_from(s, AW_FOREVER, period, missed);
+}
