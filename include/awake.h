@@ -30,6 +30,8 @@
 #include <awake/mutex.h>     /* one at a time */
 #include <awake/semaphore.h> /* so many at a time */
 #include <awake/oneshot.h>   /* one value, once */
+#include <awake/element.h>   /* what channels are told of their elements */
+#include <awake/channel.h>   /* a queue of values */
 #include <awake/stream.h>    /* many values, one after the other */
 #include <awake/generator.h> /* functions that give values */
 #include <awake/merge.h>     /* several streams as one, items in groups */

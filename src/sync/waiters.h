@@ -34,6 +34,17 @@ static inline void aw__waiters_add(aw__waiters *q, aw__waiter *w) {
     q->last = w;
 }
 
+/* One that was there before, and was first. */
+static inline void aw__waiters_add_first(aw__waiters *q, aw__waiter *w) {
+    w->prev = NULL;
+    w->next = q->first;
+    if (q->first)
+        q->first->prev = w;
+    else
+        q->last = w;
+    q->first = w;
+}
+
 static inline void aw__waiters_remove(aw__waiters *q, aw__waiter *w) {
     if (w->prev)
         w->prev->next = w->next;

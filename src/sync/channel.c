@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Channel: a queue of messages (blocks.h) and three queues of waiters under one short lock. Nothing here is
+ * lock-free: a send is one locked instruction and a receive is one, which is what a ring without a lock
+ * needs at least, and that one would still have to ask whether somebody waits.
+ *
+ *   1. Nobody waits who could go on: while a receiver waits, there is a woken one for each message inside; while a sender
+ *      waits, no slot is free. Each change is followed by settle_one(), which ends the waits of those who can go on, the
+ *      first that came first. So who finds nobody waiting need not look further.
+ *   2. A waiting sender's message is copied into the queue by who makes a slot free, and the send is done.
+ *   3. A waiting receiver is woken for a message, which stays in the queue until that receiver is polled. One that is
+ *      cancelled before that leaves it to the next, and the message has never moved. A receive that comes meanwhile waits behind
+ *      it. Only a try_recv takes what is there: the queue is not empty, so it cannot say so; then the woken one waits
+ *      again, as the first. So every operation is what it is on a plain queue, at the moment at which it has the lock.
+ *      A receiver that has finished and is discarded puts its messages back by their numbers.
+ *   4. An operation does not touch the channel once the lock is free: who got the message may free it. */
+#include "sync/channel.h"
+
+#include <awake/runtime.h>
+
+#include "core/misuse.h"
+
+static bool has_slot(const aw_channel *c) {
+    return c->len + c->reserved < c->capacity;
+}
+
+/* One that nobody was woken for. */
+static bool has_message(const aw_channel *c) {
+    return c->len > c->woken;
+}
+
+static bool is_closed(const aw_channel *c) {
+    return c->flags & AW__CHANNEL_CLOSED;
+}
+
+/* ---- Letting others go on --------------------------------------------------------------------- */
+
+static void grant_slot(aw_channel *c, aw__wakes *wakes) {
+    aw_channel_future *f = (aw_channel_future *)(void *)c->senders.first;
+    bool closed = is_closed(c);
+    if (!closed && f->value)
+        aw__blocks_push(c, f->value);
+    else if (!closed)
+        c->reserved++;
+    aw__waiter_end(&c->senders, c->senders.first, closed ? -EPIPE : 0, wakes);
+}
+
+static void wake_receiver(aw_channel *c, aw__wakes *wakes) {
+    c->woken++;
+    aw__waiter_end(&c->receivers, c->receivers.first, 0, wakes);
+}
+
+/* One more who can go on; false: there is none. */
+static bool settle_one(aw_channel *c, aw__wakes *wakes) {
+    if (c->senders.first && (is_closed(c) || has_slot(c)))
+        grant_slot(c, wakes);
+    else if (c->receivers.first && has_message(c))
+        wake_receiver(c, wakes);
+    else if (c->receivers.first && aw__channel_drained(c))
+        aw__waiter_end(&c->receivers, c->receivers.first, -EPIPE, wakes);
+    else if (c->closers.first && is_closed(c))
+        aw__waiter_end(&c->closers, c->closers.first, 0, wakes);
+    else
+        return false;
+    return true;
+}
+
+static AW__COLD void free_blocks(aw__after *a, const aw_allocator *allocator, size_t size) {
+    aw__blocks_free(a->blocks, allocator, size);
+}
+
+static inline void unlock(aw_channel *c, aw__after *a) {
+    if (c->senders.first || c->receivers.first || c->closers.first)
+        while (settle_one(c, &a->wakes))
+            if (aw__wakes_full(&a->wakes)) {
+                aw__unlock(&c->lock);
+                aw__wakes_run(&a->wakes);
+                aw__lock(&c->lock);
+            }
+    const aw_allocator *allocator = c->allocator;
+    size_t size = c->size;
+    aw__unlock(&c->lock);
+    if (AW__UNLIKELY(a->wakes.count)) aw__wakes_run(&a->wakes);
+    if (AW__UNLIKELY(a->blocks != NULL)) free_blocks(a, allocator, size);
+}
+
+void aw__channel_unlock(aw_channel *c, aw__after *a) {
+    unlock(c, a);
+}
+
+/* ---- Sending ---------------------------------------------------------------------------------- */
+
+/* An unbounded channel has to have a block before a message can go in; the lock is let go meanwhile. */
+static AW__COLD int add_block(aw_channel *c) {
+    const aw_allocator *allocator = c->allocator;
+    size_t size = c->size;
+    aw__unlock(&c->lock);
+    aw__block *b = aw__block_new(allocator, aw__block_slots(size), size);
+    aw__lock(&c->lock);
+    if (!b) return aw__blocks_full(c) ? -ENOMEM : 0;
+    aw__blocks_keep(c, b);
+    return 0;
+}
+
+static inline int send(aw_channel *c, const void *value) {
+    for (;;) {
+        if (is_closed(c)) return -EPIPE;
+        if (!has_slot(c)) return -EAGAIN;
+        if (AW__LIKELY(!aw__blocks_full(c))) break;
+        if (add_block(c) < 0) return -ENOMEM;
+    }
+    aw__blocks_push(c, value);
+    return 0;
+}
+
+int aw__channel_try_send(aw_channel *c, const void *value) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__lock(&c->lock);
+    int r = send(c, value);
+    unlock(c, &a);
+    return r;
+}
+
+static int reserve(aw_channel *c) {
+    if (aw__unbounded(c)) return -EINVAL;
+    if (is_closed(c)) return -EPIPE;
+    if (!has_slot(c)) return -EAGAIN;
+    c->reserved++;
+    return 0;
+}
+
+int aw__channel_try_reserve(aw_channel *c) {
+    aw__lock(&c->lock);
+    int r = reserve(c);
+    aw__unlock(&c->lock);
+    return r;
+}
+
+/* With the lock. */
+static void use_permit(aw_channel *c) {
+    if (c->reserved == 0) aw__misuse("a channel is sent to by a permit that nobody has");
+    c->reserved--;
+}
+
+int aw__channel_send_reserved(aw_channel *c, const void *value) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__lock(&c->lock);
+    use_permit(c);
+    bool abandoned = c->flags & AW__CHANNEL_ABANDONED;
+    if (!abandoned) aw__blocks_push(c, value);
+    unlock(c, &a);
+    return abandoned ? -EPIPE : 0;
+}
+
+void aw__channel_unreserve(aw_channel *c) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__lock(&c->lock);
+    use_permit(c);
+    unlock(c, &a);
+}
+
+/* ---- Receiving -------------------------------------------------------------------------------- */
+
+static inline int receive(aw_channel *c, void *value, aw__after *a) {
+    if (c->len == 0) return aw__channel_drained(c) ? -EPIPE : -EAGAIN;
+    aw__blocks_pop(c, value, &a->blocks);
+    return 0;
+}
+
+int aw__channel_try_recv(aw_channel *c, void *value) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__lock(&c->lock);
+    int r = receive(c, value, &a);
+    unlock(c, &a);
+    return r;
+}
+
+/* The first one, and what else is there that nobody was woken for; but only such that follow one another, so that
+ * they can be put back. */
+static int receive_many(aw_channel *c, char *values, uint32_t n, aw__after *a) {
+    uint64_t number = c->first->number;
+    int r = n ? receive(c, values, a) : 0;
+    if (r < 0 || n == 0) return r;
+    uint32_t got = 1;
+    for (; got < n && has_message(c) && c->first->number == number + got; got++)
+        receive(c, values + got * c->size, a);
+    return (int)got;
+}
+
+void aw__channel_release_items(aw_release_fn *release, void *items, size_t size, size_t count) {
+    for (size_t i = 0; release && i < count; i++)
+        release((char *)items + i * size);
+}
+
+static AW__COLD void lose(aw_channel *c, bool abandoned, void *items, uint32_t count) {
+    if (!abandoned)
+        aw__rt_log(aw_runtime_current(), AW_LOG_PROBLEM,
+                   "no memory to put %u message(s) back into a channel: released", count);
+    aw__channel_release_items(c->release, items, c->size, count);
+}
+
+/* Messages that were received as `number` and following, and that nobody took. */
+static void put_back(aw_channel *c, uint64_t number, void *items, uint32_t count) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__lock(&c->lock);
+    bool abandoned = c->flags & AW__CHANNEL_ABANDONED;
+    if (abandoned || !aw__blocks_unpop(c, number, items, count)) {
+        aw__unlock(&c->lock);
+        aw__block *b = abandoned ? NULL : aw__block_new(c->allocator, count, c->size);
+        if (!b) {
+            lose(c, abandoned, items, count);
+            return;
+        }
+        memcpy(b->items, items, count * c->size);
+        b->number = number;
+        b->count = count;
+        aw__lock(&c->lock);
+        aw__blocks_insert(c, b);
+    }
+    unlock(c, &a);
+}
+
+/* ---- The futures ------------------------------------------------------------------------------ */
+
+/* With the lock: what its first poll comes to, or the poll after it was ended; -EAGAIN: wait. */
+typedef int step(aw_channel_future *f, aw__after *a);
+
+static inline __attribute__((always_inline)) aw_poll wait_poll(aw_future *self, aw__waiters *queue,
+                                                               step *begin, step *ended,
+                                                               aw_cx *cx) {
+    aw_channel_future *f = (aw_channel_future *)self;
+    aw_channel *c = f->channel;
+    uint32_t state = aw__load_acquire(&self->state);
+    if (state == AW__WAITING && aw_waker_will_wake(&f->waker, cx->waker)) return AW_PENDING;
+    if (state != AW__WAITING && aw_cx_exhausted(cx)) {
+        aw_cx_spend(cx); /* wakes us again */
+        return AW_PENDING;
+    }
+
+    aw__after a;
+    aw__after_begin(&a);
+    aw__lock(&c->lock);
+    state = self->state;
+    bool fresh = state == AW__WAIT_FRESH;
+    int out = fresh ? begin(f, &a) : state == AW__WAIT_DONE ? ended(f, &a) : -EAGAIN;
+    if (out == -EAGAIN) {
+        if (fresh)
+            aw__waiters_add(queue, (aw__waiter *)f);
+        else if (state == AW__WAIT_DONE)
+            aw__waiters_add_first(queue, (aw__waiter *)f);
+        bool arm = fresh || !aw_waker_will_wake(&f->waker, cx->waker);
+        f->waker = *cx->waker;
+        self->state = AW__WAITING;
+        aw__unlock(&c->lock);
+        if (arm) aw_cx_arm(cx);
+        return AW_PENDING;
+    }
+    unlock(c, &a);
+    f->out = out;
+    if (!fresh) aw__wait_disarm((aw__waiter *)f, cx);
+    aw_cx_spend(cx);
+    return AW_READY;
+}
+
+static int as_it_ended(aw_channel_future *f, aw__after *a) {
+    (void)a;
+    return f->out;
+}
+
+/* Its result stands; or it leaves the queue. */
+static aw_poll wait_cancel(aw_future *self, aw__waiters *queue, aw_cx *cx) {
+    aw_channel_future *f = (aw_channel_future *)self;
+    aw__waiter *w = (aw__waiter *)f;
+    if (!aw__wait_began(w)) return AW_CANCELLED;
+    aw__lock(&f->channel->lock);
+    bool left = aw__wait_leave(queue, w);
+    aw__unlock(&f->channel->lock);
+    return aw__wait_cancelled(w, left, cx);
+}
+
+static aw__waiters *senders_of(aw_future *self) {
+    return &((aw_channel_future *)self)->channel->senders;
+}
+
+/* ---- Send and reserve ---- */
+
+static int send_begin(aw_channel_future *f, aw__after *a) {
+    (void)a;
+    return send(f->channel, f->value);
+}
+
+static aw_poll send_poll(aw_future *self, aw_cx *cx) {
+    return wait_poll(self, senders_of(self), send_begin, as_it_ended, cx);
+}
+
+static aw_poll send_cancel(aw_future *self, aw_cx *cx) {
+    return wait_cancel(self, senders_of(self), cx);
+}
+
+static int reserve_begin(aw_channel_future *f, aw__after *a) {
+    (void)a;
+    return reserve(f->channel);
+}
+
+static aw_poll reserve_poll(aw_future *self, aw_cx *cx) {
+    return wait_poll(self, senders_of(self), reserve_begin, as_it_ended, cx);
+}
+
+static void reserve_discard(aw_future *self) {
+    aw_channel_future *f = (aw_channel_future *)self;
+    if (f->out == 0) aw__channel_unreserve(f->channel);
+}
+
+/* ---- Receive ---- */
+
+static int recv_look(aw_channel_future *f, aw__after *a) {
+    f->number = f->channel->first->number;
+    return receive(f->channel, f->value, a);
+}
+
+static int recv_many_look(aw_channel_future *f, aw__after *a) {
+    f->number = f->channel->first->number;
+    return receive_many(f->channel, f->value, f->wants, a);
+}
+
+/* Others were woken for what is there: behind them. */
+static bool must_wait(const aw_channel *c) {
+    return c->len && !has_message(c);
+}
+
+static int recv_begin(aw_channel_future *f, aw__after *a) {
+    return must_wait(f->channel) ? -EAGAIN : recv_look(f, a);
+}
+
+static int recv_many_begin(aw_channel_future *f, aw__after *a) {
+    return must_wait(f->channel) && f->wants ? -EAGAIN : recv_many_look(f, a);
+}
+
+/* It was woken for a message, or there will be none. */
+static int recv_ended(aw_channel_future *f, aw__after *a) {
+    if (f->out < 0) return f->out;
+    f->channel->woken--;
+    return recv_look(f, a);
+}
+
+static int recv_many_ended(aw_channel_future *f, aw__after *a) {
+    if (f->out < 0) return f->out;
+    f->channel->woken--;
+    return recv_many_look(f, a);
+}
+
+static aw_poll recv_poll(aw_future *self, aw_cx *cx) {
+    aw_channel *c = ((aw_channel_future *)self)->channel;
+    return wait_poll(self, &c->receivers, recv_begin, recv_ended, cx);
+}
+
+static aw_poll recv_many_poll(aw_future *self, aw_cx *cx) {
+    aw_channel *c = ((aw_channel_future *)self)->channel;
+    return wait_poll(self, &c->receivers, recv_many_begin, recv_many_ended, cx);
+}
+
+/* The message that it was woken for is for the next one. */
+static aw_poll recv_cancel(aw_future *self, aw_cx *cx) {
+    aw_channel_future *f = (aw_channel_future *)self;
+    aw_channel *c = f->channel;
+    aw__waiter *w = (aw__waiter *)f;
+    if (!aw__wait_began(w)) return AW_CANCELLED;
+    aw__after a;
+    aw__after_begin(&a);
+    aw__lock(&c->lock);
+    bool left = aw__wait_leave(&c->receivers, w), woken = !left && f->out == 0;
+    if (woken) c->woken--;
+    unlock(c, &a);
+    return aw__wait_cancelled(w, left || woken, cx);
+}
+
+static void recv_discard(aw_future *self) {
+    aw_channel_future *f = (aw_channel_future *)self;
+    if (f->out == 0) put_back(f->channel, f->number, f->value, 1);
+}
+
+static void recv_many_discard(aw_future *self) {
+    aw_channel_future *f = (aw_channel_future *)self;
+    if (f->out > 0) put_back(f->channel, f->number, f->value, (uint32_t)f->out);
+}
+
+/* ---- Closed ---- */
+
+static int closed_begin(aw_channel_future *f, aw__after *a) {
+    (void)a;
+    return is_closed(f->channel) ? 0 : -EAGAIN;
+}
+
+static aw_poll closed_poll(aw_future *self, aw_cx *cx) {
+    aw_channel *c = ((aw_channel_future *)self)->channel;
+    return wait_poll(self, &c->closers, closed_begin, as_it_ended, cx);
+}
+
+static aw_poll closed_cancel(aw_future *self, aw_cx *cx) {
+    return wait_cancel(self, &((aw_channel_future *)self)->channel->closers, cx);
+}
+
+const aw_future_type aw_channel_send_type = {
+    AW_TYPE_OF(aw_channel_future, "channel_send"),
+    .flags = AW_OUT_ERRNO,
+    .poll = send_poll,
+    .cancel = send_cancel,
+};
+
+const aw_future_type aw_channel_reserve_type = {
+    AW_TYPE_OF(aw_channel_future, "channel_reserve"),
+    .flags = AW_OUT_ERRNO,
+    .poll = reserve_poll,
+    .cancel = send_cancel,
+    .discard = reserve_discard,
+};
+
+const aw_future_type aw_channel_recv_type = {
+    AW_TYPE_OF(aw_channel_future, "channel_recv"),
+    .flags = AW_OUT_ERRNO,
+    .poll = recv_poll,
+    .cancel = recv_cancel,
+    .discard = recv_discard,
+};
+
+const aw_future_type aw_channel_recv_many_type = {
+    AW_TYPE_OF(aw_channel_future, "channel_recv_many"),
+    .flags = AW_OUT_ERRNO,
+    .poll = recv_many_poll,
+    .cancel = recv_cancel,
+    .discard = recv_many_discard,
+};
+
+const aw_future_type aw_channel_closed_type = {
+    AW_TYPE_OF(aw_channel_future, "channel_closed"),
+    .flags = AW_OUT_ERRNO,
+    .poll = closed_poll,
+    .cancel = closed_cancel,
+};

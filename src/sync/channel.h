@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inside of a channel: channel.c has the operations, channel_life.c begins and ends it. */
+#ifndef AW_SYNC_CHANNEL_H
+#define AW_SYNC_CHANNEL_H
+
+#include "sync/blocks.h"
+#include "sync/waiters.h"
+
+/* flags */
+enum {
+    AW__CHANNEL_CLOSED = 1,
+    AW__CHANNEL_ABANDONED = 2, /* no receiver is left: what is inside is being released */
+    AW__CHANNEL_COUNTED = 4,   /* it is freed when nobody is left */
+    AW__CHANNEL_OWNS_RING = 8,
+};
+
+/* What has to be done when the lock is free. */
+typedef struct aw__after {
+    aw__wakes wakes;
+    aw__block *blocks; /* to be freed */
+} aw__after;
+
+static inline void aw__after_begin(aw__after *a) {
+    a->wakes.count = 0;
+    a->blocks = NULL;
+}
+
+/* With the lock: let everybody go on who can, give the lock back, and do what has to be done after it. Only for what
+ * waits the lock is taken again in between: then somebody else still has to end. */
+void aw__channel_unlock(aw_channel *c, aw__after *a);
+
+static inline bool aw__channel_drained(const aw_channel *c) {
+    return c->flags & AW__CHANNEL_CLOSED && c->len == 0 && c->reserved == 0;
+}
+
+/* Messages that nobody will receive, which are not in the channel any more. Without the lock. */
+void aw__channel_release_items(aw_release_fn *release, void *items, size_t size, size_t count);
+
+#endif

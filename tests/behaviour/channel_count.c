@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Channels with counted senders and receivers: who goes last closes, releases and frees. */
+#include "test.h"
+
+#include <errno.h>
+
+#include "support/by_hand.h"
+#include "support/memory.h"
+
+typedef AW_CHANNEL(int) ints;
+
+static struct memory memory;
+static int released[100], releases;
+
+static void note_release(void *item) {
+    released[releases++] = *(int *)item;
+}
+
+static ints *new_channel(size_t capacity) {
+    memory_init(&memory);
+    aw_set_allocator(&memory.allocator);
+    releases = 0;
+    ints *c = aw_channel_new(ints, capacity);
+    CHECK(c != NULL);
+    aw_channel_set_release(c, note_release);
+    return c;
+}
+
+static void fill(ints *c, int from, int count) {
+    for (int i = from; i < from + count; i++)
+        CHECK_EQ(aw_channel_try_send(c, &i), 0);
+}
+
+TEST(a_bounded_channel_is_one_allocation) {
+    ints *c = new_channel(4);
+    CHECK_EQ(memory.blocks, 1);
+    fill(c, 0, 4);
+    CHECK_EQ(memory.calls, 1);
+    aw_channel_sender_drop(c);
+    aw_channel_receiver_drop(c);
+    memory_check_empty(&memory);
+}
+
+TEST(the_last_sender_closes) {
+    ints *c = new_channel(4);
+    aw_flag flag = {0};
+    int n;
+    aw_channel_sender_clone(c);
+    fill(c, 1, 1);
+    aw_channel_sender_drop(c);
+    CHECK(!aw_channel_is_closed(c));
+    aw_channel_future r = aw_channel_recv(c, &n), end = aw_channel_recv(c, &n);
+    CHECK_EQ(POLL(&r, &flag), AW_READY);
+    CHECK_EQ(POLL(&end, &flag), AW_PENDING);
+    aw_channel_sender_drop(c);
+    CHECK(aw_flag_take(&flag));
+    CHECK_EQ(POLL(&end, &flag), AW_READY);
+    CHECK_EQ(end.out, -EPIPE);
+    aw_channel_receiver_drop(c);
+    memory_check_empty(&memory);
+    CHECK_EQ(releases, 0);
+}
+
+static void last_receiver_closes(size_t capacity, int count) {
+    ints *c = new_channel(capacity);
+    aw_flag flag = {0}, other = {0};
+    int n = 7;
+    fill(c, 0, count);
+    aw_channel_receiver_clone(c);
+    aw_channel_receiver_drop(c);
+    CHECK(!aw_channel_is_closed(c));
+    aw_channel_future s = aw_channel_send(c, &n), closed = aw_channel_closed(c);
+    bool waits = capacity != AW_UNBOUNDED;
+    if (waits) CHECK_EQ(POLL(&s, &flag), AW_PENDING);
+    CHECK_EQ(POLL(&closed, &other), AW_PENDING);
+    aw_channel_receiver_drop(c);
+    CHECK(aw_flag_take(&other));
+    CHECK_EQ(POLL(&s, &flag), AW_READY);
+    CHECK_EQ(s.out, -EPIPE); /* it is still the caller's, and was not released */
+    CHECK_EQ(POLL(&closed, &other), AW_READY);
+    CHECK_EQ(releases, count);
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(released[i], i);
+    CHECK_EQ(aw_channel_len(c), 0);
+    CHECK_EQ(memory.blocks, 1); /* the channel itself, for its sender */
+    aw_channel_sender_drop(c);
+    memory_check_empty(&memory);
+    CHECK_EQ(releases, count);
+}
+
+TEST(the_last_receiver_closes_and_releases_what_is_inside) {
+    last_receiver_closes(4, 4);
+    last_receiver_closes(AW_UNBOUNDED, 100);
+}
+
+TEST(a_permit_that_is_used_when_no_receiver_is_left_hands_the_value_back) {
+    ints *c = new_channel(2);
+    int n = 5;
+    CHECK_EQ(aw_channel_try_reserve(c), 0);
+    CHECK_EQ(aw_channel_try_reserve(c), 0);
+    aw_channel_receiver_drop(c);
+    CHECK_EQ(aw_channel_send_reserved(c, &n), -EPIPE);
+    aw_channel_unreserve(c);
+    aw_channel_sender_drop(c);
+    CHECK_EQ(releases, 0);
+    memory_check_empty(&memory);
+}
+
+TEST(weak_senders_do_not_keep_it_open) {
+    ints *c = new_channel(4);
+    aw_channel_downgrade(c);
+    CHECK_EQ(aw_channel_upgrade(c), 0);
+    aw_channel_sender_drop(c);
+    CHECK(!aw_channel_is_closed(c)); /* by the one that was weak before */
+    aw_channel_sender_drop(c);
+    CHECK(aw_channel_is_closed(c));
+    CHECK_EQ(aw_channel_upgrade(c), -EPIPE);
+    aw_channel_receiver_drop(c);
+    CHECK_EQ(memory.blocks, 1); /* but its memory is there */
+    CHECK_EQ(aw_channel_upgrade(c), -EPIPE);
+    aw_channel_weak_drop(c);
+    memory_check_empty(&memory);
+}
+
+TEST(who_drops_more_than_it_has_is_told) {
+    ints *c = new_channel(4);
+    aw_channel_sender_drop(c);
+    DIES(aw_channel_sender_drop(c), "dropped by more than have it");
+    aw_channel_receiver_drop(c);
+}
+
+TEST(freeing_releases_what_is_left) {
+    ints c;
+    int n = 1;
+    CHECK_EQ(aw_channel_init(&c, 3), 0);
+    aw_channel_set_release(&c, note_release);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(aw_channel_try_recv(&c, &n), -EAGAIN);
+    fill(&c, 0, 3);
+    CHECK_EQ(aw_channel_try_recv(&c, &n), 0);
+    fill(&c, 3, 1); /* it goes round the ring */
+    aw_channel_free(&c);
+    CHECK_EQ(releases, 3);
+    CHECK_EQ(released[0] * 100 + released[1] * 10 + released[2], 123);
+}
+
+static ints *sent_to;
+static void send_on(void *item) {
+    int n = *(int *)item + 100;
+    note_release(item);
+    CHECK_EQ(aw_channel_try_send(sent_to, &n), n >= 200 ? -EPIPE : 0);
+}
+
+/* The last receiver of one channel goes away, and the releases send to another, and to the same one. */
+TEST(a_release_may_send) {
+    ints *c = new_channel(4), d;
+    CHECK_EQ(aw_channel_init(&d, 4), 0);
+    aw_channel_set_release(c, send_on);
+    sent_to = &d;
+    fill(c, 1, 2);
+    aw_channel_receiver_drop(c);
+    CHECK_EQ(aw_channel_len(&d), 2);
+    aw_channel_free(&d);
+    aw_channel_sender_drop(c);
+
+    c = new_channel(4);
+    aw_channel_set_release(c, send_on);
+    sent_to = c;
+    fill(c, 100, 2);
+    aw_channel_receiver_drop(c);
+    CHECK_EQ(releases, 2);
+    aw_channel_sender_drop(c);
+    memory_check_empty(&memory);
+}
