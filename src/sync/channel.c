@@ -237,10 +237,7 @@ static inline __attribute__((always_inline)) aw_poll wait_poll(aw_future *self, 
     aw_channel *c = f->channel;
     uint32_t state = aw__load_acquire(&self->state);
     if (state == AW__WAITING && aw_waker_will_wake(&f->waker, cx->waker)) return AW_PENDING;
-    if (state != AW__WAITING && aw_cx_exhausted(cx)) {
-        aw_cx_spend(cx); /* wakes us again */
-        return AW_PENDING;
-    }
+    if (state != AW__WAITING && aw__wait_exhausted(state, &c->lock, cx)) return AW_PENDING;
 
     aw__after a;
     aw__after_begin(&a);

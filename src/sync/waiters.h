@@ -115,18 +115,22 @@ static inline void aw__wait_disarm(aw__waiter *w, aw_cx *cx) {
     if (aw_waker_will_wake(&w->waker, cx->waker)) aw_cx_disarm(cx);
 }
 
+/* No budget is left, and it has been woken again. Its waker may have been that of another: rule 3. */
+static inline bool aw__wait_exhausted(uint32_t state, uint32_t *lock, aw_cx *cx) {
+    if (AW__LIKELY(!aw_cx_exhausted(cx))) return false;
+    if (state == AW__WAIT_DONE) {
+        aw__lock(lock);
+        aw__unlock(lock);
+    }
+    aw_cx_spend(cx);
+    return true;
+}
+
 static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *q,
                                     aw__wait_try *try, aw_cx *cx) {
     uint32_t state = aw__load_acquire(&w->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&w->waker, cx->waker)) return AW_PENDING;
-    if (state != AW__WAITING && aw_cx_exhausted(cx)) {
-        if (state == AW__WAIT_DONE) { /* it may have been the waker of another: rule 3 */
-            aw__lock(lock);
-            aw__unlock(lock);
-        }
-        aw_cx_spend(cx); /* wakes us again */
-        return AW_PENDING;
-    }
+    if (state != AW__WAITING && aw__wait_exhausted(state, lock, cx)) return AW_PENDING;
 
     aw__lock(lock);
     state = w->future.state;
