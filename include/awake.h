@@ -29,6 +29,12 @@
 #include <awake/notify.h>    /* wake one, wake all */
 #include <awake/mutex.h>     /* one at a time */
 #include <awake/semaphore.h> /* so many at a time */
+#include <awake/rwlock.h>    /* many readers or one writer */
+#include <awake/condvar.h>   /* wait for a change of what a mutex guards */
+#include <awake/once.h>      /* made by whoever comes first */
+#include <awake/barrier.h>   /* nobody goes on before all have come */
+#include <awake/waitgroup.h> /* wait until all are done */
+#include <awake/token.h>     /* ask many to stop */
 #include <awake/oneshot.h>   /* one value, once */
 #include <awake/element.h>   /* what channels are told of their elements */
 #include <awake/channel.h>   /* a queue of values */

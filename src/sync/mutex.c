@@ -95,7 +95,7 @@ static int take_or_queue(aw__waiter *w) {
 static aw_poll lock_poll(aw_future *self, aw_cx *cx) {
     aw_mutex_lock_future *f = (aw_mutex_lock_future *)self;
     aw_mutex *m = f->mutex;
-    bool fresh = self->state == AW__WAIT_FRESH;
+    bool fresh = !aw__wait_began((aw__waiter *)f);
     if (fresh && !aw_cx_exhausted(cx) && AW__LIKELY(take(m)))
         aw_cx_spend(cx);
     else if (aw__wait_poll((aw__waiter *)f, &m->lock, &m->waiters, take_or_queue, cx) ==

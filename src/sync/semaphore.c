@@ -14,6 +14,7 @@
  *   3. CLOSED is for ever, and ends the wait of all. */
 #include <awake/semaphore.h>
 
+#include "sync/semaphore.h"
 #include "sync/waiters.h"
 
 enum { QUEUED = 1, CLOSED = 2, ONE = 4 };
@@ -107,10 +108,10 @@ static int take_or_queue(aw__waiter *w) {
     return enough ? 0 : -EAGAIN;
 }
 
-static aw_poll acquire_poll(aw_future *self, aw_cx *cx) {
+aw_poll aw__acquire_poll(aw_future *self, aw_cx *cx) {
     aw_acquire *f = (aw_acquire *)self;
     aw_semaphore *s = f->semaphore;
-    if (self->state == AW__WAIT_FRESH && !aw_cx_exhausted(cx)) {
+    if (!aw__wait_began((aw__waiter *)f) && !aw_cx_exhausted(cx)) {
         f->out = aw_semaphore_try_acquire(s, f->wants);
         if (f->out != -EAGAIN) {
             aw_cx_spend(cx);
@@ -120,7 +121,7 @@ static aw_poll acquire_poll(aw_future *self, aw_cx *cx) {
     return aw__wait_poll((aw__waiter *)f, &s->lock, &s->waiters, take_or_queue, cx);
 }
 
-static aw_poll acquire_cancel(aw_future *self, aw_cx *cx) {
+aw_poll aw__acquire_cancel(aw_future *self, aw_cx *cx) {
     aw_acquire *f = (aw_acquire *)self;
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
@@ -133,7 +134,7 @@ static aw_poll acquire_cancel(aw_future *self, aw_cx *cx) {
     return aw__wait_cancelled(w, left, cx);
 }
 
-static void acquire_discard(aw_future *self) {
+void aw__acquire_discard(aw_future *self) {
     aw_acquire *f = (aw_acquire *)self;
     if (f->out == 0) aw_semaphore_release(f->semaphore, f->wants);
 }
@@ -141,7 +142,7 @@ static void acquire_discard(aw_future *self) {
 const aw_future_type aw_acquire_type = {
     AW_TYPE_OF(aw_acquire, "semaphore_acquire"),
     .flags = AW_OUT_ERRNO,
-    .poll = acquire_poll,
-    .cancel = acquire_cancel,
-    .discard = acquire_discard,
+    .poll = aw__acquire_poll,
+    .cancel = aw__acquire_cancel,
+    .discard = aw__acquire_discard,
 };

@@ -105,6 +105,26 @@ static inline void aw__wakes_between(uint32_t *lock, aw__waiters *q, aw__wakes *
     aw__waiters_remove(q, &busy);
 }
 
+/* With the lock, without it afterwards: all those end whose `wants` is a number before *generation, and nobody who came
+ * later. Another thread that is busy with the same does it for this one, too. Numbers wrap around: those that meet are
+ * close. */
+static inline bool aw__waiter_is_older(const aw__waiter *w, uint32_t generation) {
+    return (int32_t)(w->wants - generation) < 0;
+}
+static inline void aw__end_older_and_unlock(uint32_t *lock, aw__waiters *q,
+                                            const uint32_t *generation, int out) {
+    aw__wakes wakes = {.count = 0};
+    for (aw__waiter *w; (w = q->first) && !aw__waiter_is_busy(w);) {
+        if (!aw__waiter_is_older(w, *generation)) break;
+        if (aw__wakes_full(&wakes))
+            aw__wakes_between(lock, q, &wakes);
+        else
+            aw__waiter_end(q, w, out, &wakes);
+    }
+    aw__unlock(lock);
+    aw__wakes_run(&wakes);
+}
+
 /* ---- Waiting: poll and cancel of the future --------------------------------------------------- */
 
 /* Under the lock: what it waits for, as `out`; -EAGAIN: not yet. */
