@@ -33,6 +33,7 @@
 #define AWAKE_STREAM_H
 
 #include <awake/async.h>
+#include <awake/channel.h>
 #include <awake/future.h>
 #include <awake/group.h>
 #include <awake/time.h>
@@ -56,6 +57,8 @@ typedef struct aw_stream_type {
     aw_poll (*close)(aw_stream *self, aw_cx *cx);
     /* Release an item that came from here, and may have been moved. NULL: only aw_stream_drop_with says how. */
     void (*drop)(aw_stream *self, void *item);
+    /* The item that came last is given back. NULL: it stays here and comes again. */
+    void (*keep)(aw_stream *self);
     /* For backtraces: the i-th future that it waits on now. May be NULL. */
     const aw_future *(*child)(const aw_stream *self, size_t i);
     const void *extra; /* what a kind of stream keeps beside */
@@ -107,7 +110,10 @@ static inline aw_poll aw_stream_poll_next(aw_stream *s, aw_cx *cx, int *out) {
 
 /* The item that was just given is given back: it comes again. */
 static inline void aw_stream_keep(aw_stream *s) {
-    s->state |= AW__STREAM_KEPT;
+    if (s->type->keep)
+        s->type->keep(s);
+    else
+        s->state |= AW__STREAM_KEPT;
 }
 
 /* From a poll that was pending before and will not be called again, for whatever reason. True: an item, an error or the
@@ -255,6 +261,24 @@ typedef struct aw_interval_stream {
 AW_API int aw_stream_interval(aw_interval_stream *s, uint64_t period, aw_missed missed);
 AW_API int aw_stream_interval_from(aw_interval_stream *s, uint64_t start, uint64_t period,
                                    aw_missed missed);
+
+/* What is received from a channel, until it is closed and empty. An item that is given back goes back to the front of the
+ * channel, also for other receivers; one that is dropped is released as the channel says. The channel outlives the
+ * stream, and is not closed with it. */
+#define AW_CHANNEL_STREAM(T)                                                                       \
+    struct {                                                                                       \
+        AW_STREAM_HEAD(T);                                                                         \
+        aw_channel_future recv;                                                                    \
+        T value;                                                                                   \
+    }
+#define aw_stream_channel(s, from)                                                                 \
+    __extension__({                                                                                \
+        __typeof__(s) aw__s = (s);                                                                 \
+        AW__SAME_ITEMS((from)->item, aw__s->item);                                                 \
+        aw__stream_init(&aw__s->stream, &aw_channel_stream_type);                                  \
+        aw__s->recv = aw_channel_recv((from), &aw__s->value);                                      \
+    })
+AW_API extern const aw_stream_type aw_channel_stream_type;
 
 /* ---- Streams over a stream --------------------------------------------------------------------
  * Closing one closes its source. */

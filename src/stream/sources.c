@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where items come from: arrays and intervals. A source spends the budget, so what is built on it need not. */
+ * Where items come from: arrays, intervals and channels. A source spends the budget, so what is built on it need not. */
 #include <awake/stream.h>
 
 #include <errno.h>
@@ -77,3 +77,55 @@ int aw_stream_interval_from(aw_interval_stream *s, uint64_t start, uint64_t peri
 int aw_stream_interval(aw_interval_stream *s, uint64_t period, aw_missed missed) {
     return aw_stream_interval_from(s, AW_FOREVER, period, missed);
 }
+
+/* ---- Channel ---------------------------------------------------------------------------------- */
+
+typedef AW_CHANNEL_STREAM(char) __attribute__((may_alias)) any_channel;
+
+/* The receive is made anew for each item, and when somebody begins to wait again. */
+static aw_poll channel_next(aw_stream *self, aw_cx *cx, int *out) {
+    any_channel *s = (any_channel *)self;
+    aw_channel_future *r = &s->recv;
+    if (aw_future_ended(&r->future))
+        *r = aw__channel_future(&aw_channel_recv_type, r->channel, r->value, 1);
+    if (aw_future_poll(&r->future, cx) == AW_PENDING) return AW_PENDING;
+    s->item = r->value;
+    *out = r->out == 0 ? 1 : r->out == -EPIPE ? 0 : r->out;
+    return AW_READY;
+}
+
+/* Cancelled, it takes no message. All that may have come is the end. */
+static bool channel_rest(aw_stream *self, aw_cx *cx) {
+    aw_future *f = &((any_channel *)self)->recv.future;
+    if (!aw_future_started(f) || aw_future_ended(f)) return false;
+    return aw_future_cancel(f, cx) == AW_READY;
+}
+
+static aw_poll channel_close(aw_stream *self, aw_cx *cx) {
+    channel_rest(self, cx);
+    return AW_READY;
+}
+
+static void channel_keep(aw_stream *self) {
+    aw_future_discard(&((any_channel *)self)->recv.future);
+}
+
+static void channel_drop(aw_stream *self, void *item) {
+    aw_release_fn *release = ((any_channel *)self)->recv.channel->release;
+    if (release) release(item);
+}
+
+static const aw_future *channel_child(const aw_stream *self, size_t i) {
+    return i == 0 ? &((const any_channel *)self)->recv.future : NULL;
+}
+
+const aw_stream_type aw_channel_stream_type = {
+    .self_size = sizeof(aw_stream_type),
+    .name = "channel",
+    .next = channel_next,
+    .rest = channel_rest,
+    .close = channel_close,
+    .drop = channel_drop,
+    .keep = channel_keep,
+    .child = channel_child,
+};
