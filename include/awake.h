@@ -38,6 +38,8 @@
 #include <awake/oneshot.h>   /* one value, once */
 #include <awake/element.h>   /* what channels are told of their elements */
 #include <awake/channel.h>   /* a queue of values */
+#include <awake/watch.h>     /* the latest value */
+#include <awake/broadcast.h> /* each value to everybody */
 #include <awake/stream.h>    /* many values, one after the other */
 #include <awake/generator.h> /* functions that give values */
 #include <awake/merge.h>     /* several streams as one, items in groups */

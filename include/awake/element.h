@@ -30,13 +30,15 @@ AW_C_BEGIN
 #define AW__ITEM(c, pointer)       aw__item((__typeof__((c)->item))0, (pointer))
 #define AW__CONST_ITEM(c, pointer) aw__const_item((__typeof__((c)->item))0, (pointer))
 #else
+/* (Not in a block of its own: what `pointer` points to may be a literal, which would end with it.) */
 #define AW__ITEM(c, pointer)                                                                       \
-    __extension__({                                                                                \
-        _Static_assert(                                                                            \
-            __builtin_types_compatible_p(__typeof__(*(pointer)), __typeof__(*(c)->item)),          \
-            "the value has another type than the elements of the channel");                        \
-        (pointer);                                                                                 \
-    })
+    ((void)sizeof(struct {                                                                         \
+         _Static_assert(                                                                           \
+             __builtin_types_compatible_p(__typeof__(*(pointer)), __typeof__(*(c)->item)),         \
+             "the value has another type than the elements of the channel");                       \
+         char nothing;                                                                             \
+     }),                                                                                           \
+     (pointer))
 #define AW__CONST_ITEM(c, pointer) AW__ITEM(c, pointer)
 #endif
 

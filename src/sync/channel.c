@@ -227,46 +227,20 @@ static void put_back(aw_channel *c, uint64_t number, void *items, uint32_t count
 
 /* ---- The futures ------------------------------------------------------------------------------ */
 
-/* With the lock: what its first poll comes to, or the poll after it was ended; -EAGAIN: wait. */
-typedef int step(aw_channel_future *f, aw__after *a);
-
-static inline __attribute__((always_inline)) aw_poll wait_poll(aw_future *self, aw__waiters *queue,
-                                                               step *begin, step *ended,
-                                                               aw_cx *cx) {
-    aw_channel_future *f = (aw_channel_future *)self;
-    aw_channel *c = f->channel;
-    uint32_t state = aw__load_acquire(&self->state);
-    if (state == AW__WAITING && aw_waker_will_wake(&f->waker, cx->waker)) return AW_PENDING;
-    if (state != AW__WAITING && aw__wait_exhausted(state, &c->lock, cx)) return AW_PENDING;
-
-    aw__after a;
-    aw__after_begin(&a);
-    aw__lock(&c->lock);
-    state = self->state;
-    bool fresh = state == AW__WAIT_FRESH;
-    int out = fresh ? begin(f, &a) : state == AW__WAIT_DONE ? ended(f, &a) : -EAGAIN;
-    if (out == -EAGAIN) {
-        if (fresh)
-            aw__waiters_add(queue, (aw__waiter *)f);
-        else if (state == AW__WAIT_DONE)
-            aw__waiters_add_first(queue, (aw__waiter *)f);
-        bool arm = fresh || !aw_waker_will_wake(&f->waker, cx->waker);
-        f->waker = *cx->waker;
-        self->state = AW__WAITING;
-        aw__unlock(&c->lock);
-        if (arm) aw_cx_arm(cx);
-        return AW_PENDING;
-    }
-    unlock(c, &a);
-    f->out = out;
-    if (!fresh) aw__wait_disarm((aw__waiter *)f, cx);
-    aw_cx_spend(cx);
-    return AW_READY;
+static aw_channel_future *of(aw__waiter *w) {
+    return (aw_channel_future *)(void *)w;
 }
 
-static int as_it_ended(aw_channel_future *f, aw__after *a) {
-    (void)a;
-    return f->out;
+static void unlock_after(aw__waiter *w, void *after) {
+    unlock(of(w)->channel, after);
+}
+
+static inline __attribute__((always_inline)) aw_poll wait_poll(aw_future *self, aw__waiters *queue,
+                                                               aw__wait_look *look, aw_cx *cx) {
+    aw__waiter *w = (aw__waiter *)(void *)self;
+    aw__after a;
+    aw__after_begin(&a);
+    return aw__wait_poll_look(w, &of(w)->channel->lock, queue, look, unlock_after, &a, cx);
 }
 
 /* Its result stands; or it leaves the queue. */
@@ -286,26 +260,26 @@ static aw__waiters *senders_of(aw_future *self) {
 
 /* ---- Send and reserve ---- */
 
-static int send_begin(aw_channel_future *f, aw__after *a) {
-    (void)a;
-    return send(f->channel, f->value);
+static int send_look(aw__waiter *w, bool fresh, void *after) {
+    (void)after;
+    return fresh ? send(of(w)->channel, of(w)->value) : w->out;
 }
 
 static aw_poll send_poll(aw_future *self, aw_cx *cx) {
-    return wait_poll(self, senders_of(self), send_begin, as_it_ended, cx);
+    return wait_poll(self, senders_of(self), send_look, cx);
 }
 
 static aw_poll send_cancel(aw_future *self, aw_cx *cx) {
     return wait_cancel(self, senders_of(self), cx);
 }
 
-static int reserve_begin(aw_channel_future *f, aw__after *a) {
-    (void)a;
-    return reserve(f->channel);
+static int reserve_look(aw__waiter *w, bool fresh, void *after) {
+    (void)after;
+    return fresh ? reserve(of(w)->channel) : w->out;
 }
 
 static aw_poll reserve_poll(aw_future *self, aw_cx *cx) {
-    return wait_poll(self, senders_of(self), reserve_begin, as_it_ended, cx);
+    return wait_poll(self, senders_of(self), reserve_look, cx);
 }
 
 static void reserve_discard(aw_future *self) {
@@ -315,50 +289,39 @@ static void reserve_discard(aw_future *self) {
 
 /* ---- Receive ---- */
 
-static int recv_look(aw_channel_future *f, aw__after *a) {
-    f->number = f->channel->first->number;
-    return receive(f->channel, f->value, a);
+/* Others were woken for what is there: behind them. One that was woken itself looks first. */
+static inline bool must_wait(aw_channel *c, bool fresh) {
+    if (fresh) return c->len && !has_message(c);
+    c->woken--;
+    return false;
 }
 
-static int recv_many_look(aw_channel_future *f, aw__after *a) {
-    f->number = f->channel->first->number;
-    return receive_many(f->channel, f->value, f->wants, a);
+static int recv_look(aw__waiter *w, bool fresh, void *after) {
+    aw_channel_future *f = of(w);
+    aw_channel *c = f->channel;
+    if (!fresh && f->out < 0) return f->out; /* nothing will come */
+    if (must_wait(c, fresh)) return -EAGAIN;
+    f->number = c->first->number;
+    return receive(c, f->value, after);
 }
 
-/* Others were woken for what is there: behind them. */
-static bool must_wait(const aw_channel *c) {
-    return c->len && !has_message(c);
-}
-
-static int recv_begin(aw_channel_future *f, aw__after *a) {
-    return must_wait(f->channel) ? -EAGAIN : recv_look(f, a);
-}
-
-static int recv_many_begin(aw_channel_future *f, aw__after *a) {
-    return must_wait(f->channel) && f->wants ? -EAGAIN : recv_many_look(f, a);
-}
-
-/* It was woken for a message, or there will be none. */
-static int recv_ended(aw_channel_future *f, aw__after *a) {
-    if (f->out < 0) return f->out;
-    f->channel->woken--;
-    return recv_look(f, a);
-}
-
-static int recv_many_ended(aw_channel_future *f, aw__after *a) {
-    if (f->out < 0) return f->out;
-    f->channel->woken--;
-    return recv_many_look(f, a);
+static int recv_many_look(aw__waiter *w, bool fresh, void *after) {
+    aw_channel_future *f = of(w);
+    aw_channel *c = f->channel;
+    if (!fresh && f->out < 0) return f->out;
+    if (f->wants && must_wait(c, fresh)) return -EAGAIN;
+    f->number = c->first->number;
+    return receive_many(c, f->value, f->wants, after);
 }
 
 static aw_poll recv_poll(aw_future *self, aw_cx *cx) {
     aw_channel *c = ((aw_channel_future *)self)->channel;
-    return wait_poll(self, &c->receivers, recv_begin, recv_ended, cx);
+    return wait_poll(self, &c->receivers, recv_look, cx);
 }
 
 static aw_poll recv_many_poll(aw_future *self, aw_cx *cx) {
     aw_channel *c = ((aw_channel_future *)self)->channel;
-    return wait_poll(self, &c->receivers, recv_many_begin, recv_many_ended, cx);
+    return wait_poll(self, &c->receivers, recv_many_look, cx);
 }
 
 /* The message that it was woken for is for the next one. */
@@ -388,14 +351,14 @@ static void recv_many_discard(aw_future *self) {
 
 /* ---- Closed ---- */
 
-static int closed_begin(aw_channel_future *f, aw__after *a) {
-    (void)a;
-    return is_closed(f->channel) ? 0 : -EAGAIN;
+static int closed_look(aw__waiter *w, bool fresh, void *after) {
+    (void)fresh, (void)after;
+    return is_closed(of(w)->channel) ? 0 : -EAGAIN;
 }
 
 static aw_poll closed_poll(aw_future *self, aw_cx *cx) {
     aw_channel *c = ((aw_channel_future *)self)->channel;
-    return wait_poll(self, &c->closers, closed_begin, as_it_ended, cx);
+    return wait_poll(self, &c->closers, closed_look, cx);
 }
 
 static aw_poll closed_cancel(aw_future *self, aw_cx *cx) {

@@ -172,6 +172,45 @@ static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *
     return AW_READY;
 }
 
+/* The same for who has to look again when its wait was ended, and may have to go on waiting, as the first. `look` is called
+ * with the lock, at the first poll (`fresh`) and after the wait was ended; it answers with the output or -EAGAIN. `unlock` gives
+ * the lock back when it has an output. Both get `after`. */
+typedef int aw__wait_look(aw__waiter *w, bool fresh, void *after);
+typedef void aw__wait_unlock(aw__waiter *w, void *after);
+
+static inline __attribute__((always_inline)) aw_poll aw__wait_poll_look(
+    aw__waiter *w, uint32_t *lock, aw__waiters *q, aw__wait_look *look, aw__wait_unlock *unlock,
+    void *after, aw_cx *cx) {
+    uint32_t state = aw__load_acquire(&w->future.state);
+    if (state == AW__WAITING && aw_waker_will_wake(&w->waker, cx->waker)) return AW_PENDING;
+    if (state != AW__WAITING && aw_cx_exhausted(cx)) {
+        aw_cx_spend(cx); /* wakes us again */
+        return AW_PENDING;
+    }
+
+    aw__lock(lock);
+    state = w->future.state;
+    bool fresh = state == AW__WAIT_FRESH;
+    int out = state == AW__WAITING ? -EAGAIN : look(w, fresh, after);
+    if (out == -EAGAIN) {
+        if (fresh)
+            aw__waiters_add(q, w);
+        else if (state == AW__WAIT_DONE)
+            aw__waiters_add_first(q, w);
+        bool arm = fresh || !aw_waker_will_wake(&w->waker, cx->waker);
+        w->waker = *cx->waker;
+        w->future.state = AW__WAITING;
+        aw__unlock(lock);
+        if (arm) aw_cx_arm(cx);
+        return AW_PENDING;
+    }
+    unlock(w, after);
+    w->out = out;
+    if (!fresh) aw__wait_disarm(w, cx);
+    aw_cx_spend(cx);
+    return AW_READY;
+}
+
 /* A cancel is this, with the lock held for aw__wait_leave and what has to follow from it:
  *
  *     if (!aw__wait_began(w)) return AW_CANCELLED;
