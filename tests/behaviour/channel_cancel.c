@@ -39,9 +39,6 @@ static void end(ints *c) {
 
 /* ---- Receive ---------------------------------------------------------------------------------- */
 
-/* cancel-at-every-await: aw_channel_recv */
-/* cancel-at-every-await: aw_channel_recv_many */
-
 static aw_channel_future recv_of(ints *c, int *n, bool many) {
     return many ? aw_channel_recv_many(c, n, 2) : aw_channel_recv(c, n);
 }
@@ -89,9 +86,13 @@ static void cancel_receives(bool many) {
     end(&c);
 }
 
+/* cancel-at-every-await: aw_channel_recv */
+
 TEST(a_receive_can_be_cancelled_at_any_moment) {
     cancel_receives(false);
 }
+
+/* cancel-at-every-await: aw_channel_recv_many */
 
 TEST(a_receive_of_many_can_be_cancelled_at_any_moment) {
     cancel_receives(true);
