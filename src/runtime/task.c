@@ -204,7 +204,7 @@ AW__COLD void aw__hook_task(const aw_runtime *rt, const aw__task *t, int status)
 
 /* `worker` is counted from 1; 0: any. */
 static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
-                               const aw_place *place, void *storage) {
+                               const aw_place *place, void *storage, const aw__birth *birth) {
     if (!rt)
         rt = aw__thread.running ? aw__thread.running : aw_runtime_current();
     else if (aw__rt_forked(rt))
@@ -215,12 +215,14 @@ static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, si
         return aw__spawn_failed(f, -ENXIO);
     }
     if (aw__load_acquire(&rt->closing)) return aw__spawn_failed(f, -ECANCELED);
-    if (size > UINT32_MAX - AW_TASK_OVERHEAD) return aw__spawn_failed(f, -ENOMEM);
+    if (size > UINT32_MAX - AW_TASK_OVERHEAD - sizeof(aw__member) - 16)
+        return aw__spawn_failed(f, -ENOMEM);
     if (storage && !aw__task_storage_free(storage)) return aw__spawn_failed(f, -EBUSY);
     if (worker && worker > aw_runtime_workers(rt)) return aw__spawn_failed(f, -EINVAL);
     if (!aw__limit_take(&rt->tasks)) return aw__spawn_failed(f, -EAGAIN);
-    if (rt->pool) return aw__pool_spawn(rt, worker, f, size, place, storage);
-    aw__task *t = storage ? aw__room_in(rt, storage) : aw__room_take(rt, size);
+    if (rt->pool) return aw__pool_spawn(rt, worker, f, size, place, storage, birth);
+    aw__task *t = storage ? aw__room_in(rt, storage)
+                          : aw__room_take(rt, aw__birth_size(birth, size));
     if (!t) return aw__spawn_undone(rt, f, -ENOMEM);
 
     /* One by one: gcc clears a whole struct with a string instruction, which is slow to start. */
@@ -235,16 +237,20 @@ static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, si
     t->place = (uintptr_t)place;
     t->cancelling = 0;
     memcpy(aw__task_frame(t), f, size);
+    bool asleep = AW__UNLIKELY(birth != NULL) && birth->asleep;
+    if (AW__UNLIKELY(birth != NULL)) aw__make_member(birth, t, size);
     if (aw__is_owner(rt)) {
         aw__task_set_id(t, rt->next_id += 2);
-        t->flags |= AW__QUEUED;
         rt->allocated++;
         rt->live++;
-        aw__queue_push(&rt->ready, t);
+        if (!asleep) {
+            t->flags |= AW__QUEUED;
+            aw__queue_push(&rt->ready, t);
+        }
         aw__task_spawned(rt, t);
     } else {
         aw__task_set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, (uint64_t)2));
-        t->shared = AW__NEW | AW__WAKE | AW__INBOX;
+        t->shared = AW__NEW | AW__INBOX | (asleep ? 0 : AW__WAKE);
         aw__task_spawned(rt, t);
         if (!aw__inbox_push(rt, t)) {
             aw__task_ended(rt, t, -ECANCELED);
@@ -258,17 +264,50 @@ static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, si
 
 aw_future *aw_spawn_future(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
                            void *storage) {
-    return spawn(rt, 0, f, size, place, storage);
+    return spawn(rt, 0, f, size, place, storage, NULL);
 }
 
 aw_future *aw_spawn_future_at(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
                               const aw_place *place, void *storage) {
     /* Beyond any number of workers it is nobody. */
-    return spawn(rt, worker < AW__WORKERS_MAX ? worker + 1 : UINT32_MAX, f, size, place, storage);
+    return spawn(rt, worker < AW__WORKERS_MAX ? worker + 1 : UINT32_MAX, f, size, place, storage,
+                 NULL);
 }
 
 bool aw__task_storage_free(const void *room) {
     return aw__load_acquire(&((const aw__room *)room)->rt) == NULL;
+}
+
+/* ---- Members ---------------------------------------------------------------------------------- */
+
+aw_future *aw__spawn_member(aw_runtime *rt, aw_future *f, size_t size, const aw_place *place,
+                            const aw__member *m, bool asleep) {
+    aw__birth birth = {m, asleep};
+    return spawn(rt, 0, f, size, place, NULL, &birth);
+}
+
+void aw__make_member(const aw__birth *b, aw__task *t, size_t size) {
+    aw_future *frame = aw__task_frame(t);
+    aw__member *m = (aw__member *)(void *)((char *)frame + (size + 15) / 16 * 16);
+    *m = *b->member;
+    m->task = frame;
+    t->joiner = (void *)((uintptr_t)m | 1);
+}
+
+int aw__member_error(aw__task *t, int status) {
+    return status == AW__FINISHED ? aw_future_error(aw__task_frame(t)) : status;
+}
+
+aw__member *aw__member_of(const aw_future *task) {
+    return aw__task_member(aw__task_of(task));
+}
+
+void aw__member_start(aw__member *m) {
+    aw__task *t = aw__task_of(m->task);
+    if (aw__task_rt(t)->pool)
+        aw__pool_waker_type.wake_by_ref(t);
+    else
+        aw__task_wake(t);
 }
 
 /* ---- End -------------------------------------------------------------------------------------- */
@@ -277,6 +316,8 @@ void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer) {
     int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
     t->flags |= AW__DONE;
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
+    aw__member *member = aw__task_member(t);
+    int error = AW__UNLIKELY(member != NULL) ? aw__member_error(t, status) : 0;
     if (!(t->flags & AW__MAIN)) {
         rt->live--;
         aw__limit_give(&rt->tasks);
@@ -285,7 +326,9 @@ void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer) {
     }
     /* Release: the output, for who joins on another thread. */
     aw__store_release(&t->status, status);
-    if (t->joiner) {
+    if (AW__UNLIKELY(member != NULL)) {
+        member->ended(member, status, error);
+    } else if (t->joiner) {
         aw_waker waker = t->joiner->waker, later;
         t->joiner = NULL;
         if (AW__LIKELY(waker.type == &aw__task_waker_type))

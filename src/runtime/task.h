@@ -31,6 +31,7 @@
 #include <awake/task.h>
 
 #include "core/atomic.h"
+#include "runtime/member.h"
 #include "runtime/room.h"
 
 typedef struct aw__task aw__task;
@@ -51,7 +52,8 @@ struct aw__task {
     int16_t fail;        /* owner: the code of AW_FAIL */
     uint16_t cancelling; /* owner: futures in it that are being cancelled */
     uint16_t room;       /* where its room begins: so many steps before it */
-    struct aw_task_join_future *joiner; /* owner: the join that waits for it on this thread */
+    /* owner: the join that waits for it on this thread; or, odd, what it is a member of: member.h */
+    struct aw_task_join_future *joiner;
     uintptr_t
         place; /* atomic: the aw_place; when odd the task has locals, which know it: local.c */
     uint32_t id_low;
@@ -117,6 +119,27 @@ static inline aw__room *aw__task_room(const aw__task *t) {
 static inline aw_runtime *aw__task_rt(const aw__task *t) {
     return aw__task_room(t)->rt;
 }
+
+/* NULL: of nothing. */
+static inline aw__member *aw__task_member(const aw__task *t) {
+    uintptr_t joiner = (uintptr_t)aw__load_relaxed(&t->joiner);
+    return AW__UNLIKELY(joiner & 1) ? (aw__member *)(joiner - 1) : NULL;
+}
+
+/* How a member is spawned; NULL for all others. */
+typedef struct aw__birth {
+    const aw__member *member;
+    bool asleep;
+} aw__birth;
+
+/* The size of the frame and what is behind it. */
+static inline size_t aw__birth_size(const aw__birth *b, size_t size) {
+    return AW__UNLIKELY(b != NULL) ? (size + 15) / 16 * 16 + sizeof(aw__member) : size;
+}
+/* Before the task can be seen. */
+void aw__make_member(const aw__birth *b, aw__task *t, size_t size);
+/* Before its output is discarded: what will be told as `error`. */
+int aw__member_error(aw__task *t, int status);
 
 /* A handle that stands for a failed spawn is a small negative multiple of 16. */
 static inline aw_future *aw__error_handle(int error) {

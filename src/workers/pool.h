@@ -143,7 +143,7 @@ static inline bool aw__pool_pause(aw__task *t, bool woken) {
 
 /* task.c: what runtime/task.c is asked for when the runtime has workers. */
 aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
-                          const aw_place *place, void *storage);
+                          const aw_place *place, void *storage, const aw__birth *birth);
 void aw__pool_abort(aw__task *t);
 void aw__pool_drop(aw__task *t);
 void aw__pool_release(aw__task *t);

@@ -169,12 +169,14 @@ static uint16_t pin_for(aw__pool *p, uint32_t asked, const aw_future *f) {
 }
 
 aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
-                          const aw_place *place, void *storage) {
+                          const aw_place *place, void *storage, const aw__birth *birth) {
     aw__pool *p = rt->pool;
-    aw__task *t = storage ? aw__room_in(rt, storage) : aw__shelf_take(p, size);
+    aw__task *t = storage ? aw__room_in(rt, storage)
+                          : aw__shelf_take(p, aw__birth_size(birth, size));
     if (!t) return aw__spawn_undone(rt, f, -ENOMEM);
     t->next = t->inbox_next = NULL;
-    t->word = aw__word_new();
+    bool asleep = AW__UNLIKELY(birth != NULL) && birth->asleep;
+    t->word = asleep ? aw__word_new() & ~(uint64_t)AW__W_NOTIFIED : aw__word_new();
     t->status = AW__RUNNING;
     t->armed = 0;
     t->flags = t->cancelling = 0;
@@ -184,6 +186,7 @@ aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t 
     t->pin = pin_for(p, worker, f);
     aw__task_set_id(t, aw__fetch_add_relaxed(&rt->outside_ids, (uint64_t)1));
     memcpy(aw__task_frame(t), f, size);
+    if (AW__UNLIKELY(birth != NULL)) aw__make_member(birth, t, size);
     aw__pool_keep(p);
     aw__fetch_add_relaxed(&p->live, (uint64_t)1);
     if (!list_add(p, t)) {
@@ -195,7 +198,7 @@ aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t 
     }
     aw__task_spawned(rt, t);
     aw_future *handle = aw__task_frame(t);
-    aw__pool_schedule(p, t, false);
+    if (!asleep) aw__pool_schedule(p, t, false);
     return handle;
 }
 
@@ -212,13 +215,18 @@ static void wake_joiner(aw__task *t) {
 void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer) {
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
+    aw__member *member = aw__task_member(t);
+    int error = AW__UNLIKELY(member != NULL) ? aw__member_error(t, status) : 0;
     aw__limit_give(&p->rt->tasks);
     aw__task_ended(p->rt, t, status);
     list_remove(p, t);
     aw__store_relaxed(&t->status, status);
     uint64_t old = aw__word_done(&t->word);
     if (!(old & AW__W_HANDLE) && status == AW__FINISHED) aw_future_discard(aw__task_frame(t));
-    if (old & AW__W_JOINER) wake_joiner(t);
+    if (AW__UNLIKELY(member != NULL))
+        member->ended(member, status, error);
+    else if (old & AW__W_JOINER)
+        wake_joiner(t);
     count_down(p);
     aw__pool_release(t);
 }

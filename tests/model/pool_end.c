@@ -100,7 +100,7 @@ static const aw_future_type gate_type = {AW_TYPE_OF(struct gate, "gate"), .poll 
 static void spawn(int number) {
     static const aw_place place = {"pool_end.c", 1, NULL};
     struct gate g = {AW_FUTURE_INIT(&gate_type), 0, number};
-    handles[number] = aw__pool_spawn(rt, 0, &g.future, sizeof g, &place, NULL);
+    handles[number] = aw__pool_spawn(rt, 0, &g.future, sizeof g, &place, NULL, NULL);
 }
 
 static void setup(void) {

@@ -188,7 +188,7 @@ static void spawn(uint32_t worker) {
     static const aw_place place = {"quiet.c", 1, NULL};
     struct gate g = {AW_FUTURE_INIT(&task_type), 0};
     aw__task *rest;
-    task = aw__task_of(aw__pool_spawn(rt, worker, &g.future, sizeof g, &place, NULL));
+    task = aw__task_of(aw__pool_spawn(rt, worker, &g.future, sizeof g, &place, NULL, NULL));
     if (worker)
         pool->workers[0].pinned.inbox = NULL;
     else

@@ -126,7 +126,7 @@ static void setup_needing(uint32_t wakes, bool polled, int references, int yield
     rt->pool = model_alloc(sizeof(aw__pool) + WORKERS * sizeof(aw__worker));
     rt->pool->rt = rt;
     rt->pool->allocated = 1;
-    task = aw__task_of(aw__pool_spawn(rt, 0, &g.future, sizeof g, &place, NULL));
+    task = aw__task_of(aw__pool_spawn(rt, 0, &g.future, sizeof g, &place, NULL, NULL));
     for (int i = 0; i < references; i++)
         wakers[i] = aw__pool_waker_type.clone(task);
     if (!polled) return;

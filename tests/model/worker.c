@@ -149,7 +149,7 @@ static void setup_tasks(uint32_t workers, uint32_t count, uint32_t pin) {
     for (uint32_t i = 0; i < count; i++) {
         struct gate g = {AW_FUTURE_INIT(&gate_type), (int)i};
         brings[i] = runs[i] = 0;
-        tasks[i] = aw__task_of(aw__pool_spawn(rt, pin, &g.future, sizeof g, &place, NULL));
+        tasks[i] = aw__task_of(aw__pool_spawn(rt, pin, &g.future, sizeof g, &place, NULL, NULL));
         if (pin)
             pool->workers[pin - 1].pinned.inbox = NULL;
         else

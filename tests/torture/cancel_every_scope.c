@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Cancel at every await: scopes. support/chain.h has the chains; children are leaves of theirs, as tasks, and they
+ * are gone before the body is, and the body before the function around it. */
+#include <errno.h>
+
+#include "support/chain.h"
+
+ALL_ON_THIS_THREAD("the tasks keep one book; see stress/scope_trees.c");
+
+/* A child with a frame of its own, which ends before that of the body. */
+AW_ASYNC(int, chain_child, aw_scope *scope; int parent, holder, more; struct leaf leaf;) {
+    AW_BEGIN;
+    self->holder = ledger_enter(self->parent);
+    AW_AWAIT(self->leaf, chain_leaf(2, self->holder));
+    ledger_give_back(self->leaf.out);
+    if (self->more) {
+        int error = aw_scope_spawn(self->scope, chain_leaf(1, self->parent));
+        CHECK(error == 0 || error == -ECANCELED);
+    }
+    AW_RETURN(chain.style & 16 && self->more ? -EIO : 0);
+    AW_FINALLY;
+    if (AW_STARTED) {
+        AW_AWAIT(self->leaf, chain_leaf(1, self->holder));
+        ledger_give_back(self->leaf.out);
+        ledger_leave(self->holder);
+    }
+    AW_END;
+}
+
+struct chain_body {
+    AW_FRAME(int);
+    aw_scope *scope;
+    int parent, holder;
+    struct leaf leaf;
+};
+static void body_discard(aw_future *self) {
+    int token = ((struct chain_body *)self)->out;
+    if (token > 0) ledger_give_back(token);
+}
+AW_ASYNC_STATIC(chain_body, .discard = body_discard) {
+    AW_BEGIN;
+    self->holder = ledger_enter(self->parent);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(aw_scope_spawn(self->scope, AW_CALL(chain_child, .scope = self->scope,
+                                                     .parent = self->parent, .more = i)),
+                 0);
+    CHECK_EQ(aw_scope_spawn(self->scope, chain_leaf(4, self->parent)), 0);
+    AW_AWAIT(self->leaf, chain_leaf(2, self->holder));
+    AW_RETURN(self->leaf.out);
+    AW_FINALLY;
+    if (AW_STARTED) ledger_leave(self->holder);
+    AW_END;
+}
+typedef AW_SCOPE(struct chain_body) chain_scope;
+
+/* cancel-at-every-await: AW_SCOPE */
+static chain_scope scope;
+static int around;
+
+static aw_future *make_scope(void) {
+    around = ledger_enter(0);
+    scope = AW_SCOPE_OF(chain_scope, AW_CALL(chain_body, .parent = around));
+    return &scope.future;
+}
+static void take_scope(aw_future *f) {
+    (void)f;
+    CHECK(scope.out == 0 || scope.out == -EIO);
+    if (scope.out == 0) ledger_give_back(scope.body.out);
+}
+static void leave_scope(void) {
+    if (around) ledger_leave(around); /* nobody is inside any more */
+    around = 0;
+}
+TEST_LIMIT(scope, 60) {
+    cut_everywhere((struct specimen){make_scope, take_scope, NULL, leave_scope, NULL});
+}
+
+/* In a box inside a scope inside a timeout. */
+AW_ASYNC(int, nests, aw_scope *scope; int parent; AW_TIMEOUT(chain_scope) inner;) {
+    AW_BEGIN;
+    CHECK_EQ(aw_scope_spawn(self->scope, chain_leaf(3, self->parent)), 0);
+    AW_AWAIT_FOR(self->inner, AW_SEC(100),
+                 AW_SCOPE_OF(chain_scope, AW_CALL(chain_body, .parent = self->parent)));
+    CHECK_EQ(self->inner.out, 0);
+    if (self->inner.inner.out == 0) ledger_give_back(self->inner.inner.body.out);
+    AW_RETURN(self->inner.inner.out);
+    AW_END;
+}
+typedef AW_SCOPE(struct nests) nests_scope;
+static nests_scope nested;
+static aw_future *make_nested(void) {
+    around = ledger_enter(0);
+    nested = AW_SCOPE_OF(nests_scope, AW_CALL(nests, .parent = around));
+    return &nested.future;
+}
+static void take_nested(aw_future *f) {
+    (void)f;
+    CHECK(nested.out == 0 || nested.out == -EIO);
+}
+TEST_LIMIT(scope_in_a_scope, 60) {
+    cut_everywhere((struct specimen){make_nested, take_nested, NULL, leave_scope, NULL});
+}
