@@ -183,10 +183,7 @@ static inline __attribute__((always_inline)) aw_poll aw__wait_poll_look(
     void *after, aw_cx *cx) {
     uint32_t state = aw__load_acquire(&w->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&w->waker, cx->waker)) return AW_PENDING;
-    if (state != AW__WAITING && aw_cx_exhausted(cx)) {
-        aw_cx_spend(cx); /* wakes us again */
-        return AW_PENDING;
-    }
+    if (state != AW__WAITING && aw__wait_exhausted(state, lock, cx)) return AW_PENDING;
 
     aw__lock(lock);
     state = w->future.state;
