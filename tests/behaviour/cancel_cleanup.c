@@ -218,8 +218,9 @@ TEST(cleanup_of_a_task_is_not_cut_short_by_a_second_abort) {
 TEST(ending_a_runtime_waits_for_the_cleanup_of_its_tasks) {
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
-    struct careful *task = aw_spawn_on(rt, call(0));
+    struct careful patient = call(0);
     cares[0].cleanup = (struct script){.pends = 5, .busy = true};
+    struct careful *task = aw_spawn_on(rt, patient);
     run_a_while(rt);
     aw_task_drop(task);
     aw_runtime_free(rt);

@@ -482,8 +482,9 @@ TEST(the_shield_of_a_task_is_not_cut_short_by_a_second_abort) {
 
 TEST(ending_a_runtime_waits_for_the_shields_of_its_fibers) {
     aw_runtime *rt = paused_runtime();
-    struct careful *task = aw_spawn_on(rt, call(0));
+    struct careful patient = call(0);
     cares[0].cleanup = (struct script){.pends = 5, .busy = true};
+    struct careful *task = aw_spawn_on(rt, patient);
     run_a_while(rt);
     aw_task_drop(task);
     aw_runtime_free(rt);

@@ -55,7 +55,7 @@ static int count;
 AW_FIBER(int, counts, int rounds;) {
     for (int i = 0; i < self->rounds; i++)
         CHECK_EQ(aw_fiber_yield(), 0);
-    return ++count;
+    return ADD(count, 1);
 }
 AW_FIBER(int, detaches) {
     for (int i = 0; i < CROWD; i++)
@@ -65,7 +65,7 @@ AW_FIBER(int, detaches) {
 
 TEST(detached_fibers_go_on_by_themselves) {
     CHECK_EQ(aw_run(AW_CALL(detaches)), 0);
-    CHECK_EQ(count, CROWD);
+    CHECK_EQ(LOAD(count), CROWD);
 }
 
 TEST(a_fiber_is_the_main_future_of_block_on_and_of_run) {
@@ -343,7 +343,7 @@ AW_FIBER(int, ends_with_the_runtime, int *ended;) {
         CHECK_EQ(aw_task_error(late), -ECANCELED);
         aw_task_drop(late);
     }
-    ++*self->ended;
+    ADD(*self->ended, 1);
     return r;
 }
 
@@ -357,8 +357,8 @@ TEST(ending_a_runtime_cancels_its_fibers_and_waits_for_them) {
     for (int i = 0; i < CROWD; i += 2)
         aw_task_drop(tasks[i]);
     aw_runtime_free(rt);
-    CHECK_EQ(ended, CROWD);
-    CHECK_EQ(count, 0);
+    CHECK_EQ(LOAD(ended), CROWD);
+    CHECK_EQ(LOAD(count), 0);
     for (int i = 1; i < CROWD; i += 2) {
         CHECK(aw_task_is_finished(tasks[i]));
         aw_task_drop(tasks[i]);

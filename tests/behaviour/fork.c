@@ -26,6 +26,8 @@ static bool child_begins(void) {
     waits_for = fork();
     CHECK_GE(waits_for, 0);
     if (waits_for == 0) alarm(60);
+    /* It forbids threads in the child: what runs there runs on this one. */
+    if (waits_for == 0 && test_under_thread_sanitizer()) test_on_this_thread();
     return waits_for == 0;
 }
 static void wait_for(pid_t child) {

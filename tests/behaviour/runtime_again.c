@@ -26,6 +26,7 @@ static void *ring(void *arg) {
 
 /* The main future's waker is the same in each block_on, so the wait is not armed again. */
 TEST(a_wait_that_was_begun_in_one_block_on_can_be_ended_in_the_next) {
+    ON_THIS_THREAD("with workers the waker of a main future ends with its block_on");
     aw_runtime *rt;
     pthread_t thread;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);

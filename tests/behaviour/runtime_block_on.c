@@ -133,7 +133,7 @@ AW_ASYNC(int, background, int *finals; aw_notify * never; aw_notified wait; stru
     AW_RETURN(0);
     AW_FINALLY;
     if (AW_STARTED) AW_AWAIT(self->pause, rounds(5)); /* cleanup that takes a while */
-    ++*self->finals;
+    ADD(*self->finals, 1);
     AW_END;
 }
 
@@ -152,7 +152,7 @@ TEST(run_cancels_background_tasks_and_waits_for_their_cleanup) {
     int finals = 0;
     aw_notify never = AW_NOTIFY_INIT;
     CHECK_EQ(aw_run(AW_CALL(main_with_background, .finals = &finals, .never = &never)), 17);
-    CHECK_EQ(finals, 20);
+    CHECK_EQ(LOAD(finals), 20);
     CHECK_EQ(never.first, NULL); /* nobody is left in its queue */
 }
 
@@ -164,7 +164,7 @@ AW_ASYNC(int, waits_for_cleanup, aw_notify *cleaned; int *finals; aw_never never
     AW_RETURN(0);
     AW_FINALLY;
     AW_AWAIT(self->wait, aw_notify_wait(self->cleaned));
-    ++*self->finals;
+    ADD(*self->finals, 1);
     AW_END;
 }
 
@@ -175,7 +175,7 @@ AW_ASYNC(int, tells_when_clean, aw_notify *cleaned; int *finals; aw_never never;
     AW_FINALLY;
     AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(20))); /* timers go on during the end */
     aw_notify_one(self->cleaned);
-    ++*self->finals;
+    ADD(*self->finals, 1);
     AW_END;
 }
 
@@ -189,7 +189,7 @@ TEST(timers_and_tasks_go_on_while_the_runtime_ends) {
         aw_spawn_on(rt, AW_CALL(tells_when_clean, .cleaned = &cleaned, .finals = &finals)));
     run_a_while(rt);
     aw_runtime_free(rt);
-    CHECK_EQ(finals, 2);
+    CHECK_EQ(LOAD(finals), 2);
 }
 
 /* Cleanup that a thread finishes, while the end waits for it. */
@@ -216,7 +216,7 @@ TEST(the_end_waits_for_cleanup_that_a_thread_finishes) {
     run_a_while(rt);
     pthread_t t = thread_start(finish_when_asleep, &f);
     aw_runtime_free(rt);
-    CHECK_EQ(finals, 1);
+    CHECK_EQ(LOAD(finals), 1);
     thread_end(t);
 }
 
@@ -242,7 +242,7 @@ TEST(any_thread_may_run_a_runtime_and_any_may_end_it) {
         on_a_thread(run_rounds, rt);
     }
     on_a_thread(free_runtime, rt);
-    CHECK_EQ(finals, 3);
+    CHECK_EQ(LOAD(finals), 3);
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
@@ -265,7 +265,7 @@ AW_ASYNC(int, unwanted, int *finals;) {
     AW_BEGIN;
     AW_RETURN(1);
     AW_FINALLY;
-    ++*self->finals;
+    ADD(*self->finals, 1);
     CHECK(!AW_STARTED);
     AW_END;
 }
@@ -293,13 +293,13 @@ TEST(block_on_inside_a_task_is_refused_by_name) {
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false),
                *other = runtime_new(NULL, NULL, NULL, false);
     CHECK_EQ(aw_block_on(rt, AW_CALL(blocks_in_a_task, .rt = rt, .finals = &finals)), -EPERM);
-    CHECK_EQ(finals, 1);
+    CHECK_EQ(LOAD(finals), 1);
     CHECK_CONTAINS(log.text, "'unwanted'");
     CHECK_CONTAINS(log.text, "'the impatient one'");
     CHECK_CONTAINS(log.text, "runtime_block_on.c");
     /* Of another runtime too: it would stop this one. */
     CHECK_EQ(aw_block_on(rt, AW_CALL(blocks_in_a_task, .rt = other, .finals = &finals)), -EPERM);
-    CHECK_EQ(finals, 2);
+    CHECK_EQ(LOAD(finals), 2);
     aw_runtime_free(rt);
     aw_runtime_free(other);
 }
@@ -310,7 +310,7 @@ TEST(block_on_inside_the_main_future_is_refused) {
     aw_set_log(keep_log, &log);
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     CHECK_EQ(aw_block_on(rt, AW_CALL(blocks_inside, .rt = rt, .finals = &finals)), -EPERM);
-    CHECK_EQ(finals, 1);
+    CHECK_EQ(LOAD(finals), 1);
     CHECK_CONTAINS(log.text, "main future");
     aw_runtime_free(rt);
 }
@@ -326,7 +326,7 @@ TEST(run_inside_a_task_is_refused) {
     int finals = 0;
     aw_set_log(keep_log, &log);
     CHECK_EQ(aw_run(AW_CALL(runs_inside, .finals = &finals)), -EPERM);
-    CHECK_EQ(finals, 1);
+    CHECK_EQ(LOAD(finals), 1);
 }
 
 AW_ASYNC(int, blocks_in_cleanup, aw_runtime *rt; int *finals; int *result; aw_never never;) {
@@ -348,7 +348,7 @@ TEST(block_on_in_cleanup_during_the_end_is_refused) {
     run_a_while(rt);
     aw_runtime_free(rt);
     CHECK_EQ(result, -EPERM);
-    CHECK_EQ(finals, 1);
+    CHECK_EQ(LOAD(finals), 1);
 }
 
 TEST(block_on_after_the_end_is_refused) {
@@ -358,7 +358,7 @@ TEST(block_on_after_the_end_is_refused) {
     struct probe *keeps_it = aw_spawn_on(rt, probe_of(&l));
     aw_runtime_free(rt);
     CHECK_EQ(aw_block_on(rt, AW_CALL(unwanted, .finals = &finals)), -ESHUTDOWN);
-    CHECK_EQ(finals, 1);
+    CHECK_EQ(LOAD(finals), 1);
     aw_task_drop(keeps_it);
 }
 
@@ -393,6 +393,6 @@ TEST(run_without_memory_releases_the_future_and_says_so) {
     m.refuse = true;
     aw_set_allocator(&m.allocator);
     CHECK_EQ(aw_run(AW_CALL(unwanted, .finals = &finals)), -ENOMEM);
-    CHECK_EQ(finals, 1);
+    CHECK_EQ(LOAD(finals), 1);
     aw_set_allocator(NULL);
 }

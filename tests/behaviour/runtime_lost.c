@@ -158,7 +158,7 @@ AW_ASYNC(int, waits_in_every_way, aw_notify *go; int *left; aw_sleep nap; aw_nev
     AW_AWAIT(self->tick, aw_interval_tick(&self->interval));
     AW_AWAIT(self->tick, aw_interval_tick(&self->interval));
     AW_AWAIT(self->wait, aw_notify_wait(self->go));
-    --*self->left;
+    ADD(*self->left, -1);
     AW_AWAIT(self->never, aw_never_ready());
     AW_RETURN(0);
     AW_END;
@@ -171,10 +171,10 @@ TEST(sleeping_yielding_selecting_and_never_are_not_reported) {
     for (int i = 0; i < 3; i++)
         aw_task_drop(aw_spawn_on(rt, AW_CALL(waits_in_every_way, .go = &go, .left = &left)));
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(1))), 0);
-    CHECK_EQ(left, 3);
+    CHECK_EQ(LOAD(left), 3);
     aw_notify_waiters(&go);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(1))), 0);
-    CHECK_EQ(left, 0);
+    CHECK_EQ(LOAD(left), 0);
     aw_runtime_free(rt);
     check_silent();
 }

@@ -93,10 +93,10 @@ static void run_loop(void *arg, int index, uint64_t *random) {
 }
 
 /* Meanwhile the runtime has timers of its own, and sleeps in between. */
-AW_ASYNC(int, own_timers, uint32_t *stop; uint64_t * random; uint64_t deadline; aw_sleep nap;) {
+AW_ASYNC(int, own_timers, uint32_t *stop; uint64_t random; uint64_t deadline; aw_sleep nap;) {
     AW_BEGIN;
     while (!LOAD(*self->stop)) {
-        self->deadline = aw_now(NULL) + test_random(self->random) % AW_USEC(200);
+        self->deadline = aw_now(NULL) + test_random(&self->random) % AW_USEC(200);
         AW_AWAIT(self->nap, aw_sleep_until(self->deadline));
         CHECK_GE(aw_now(NULL), self->deadline);
     }
@@ -115,14 +115,13 @@ static void run_clockwork(uint64_t *random, int turns, bool own) {
     kept_log log = KEPT_LOG;
     storm s;
     uint32_t stop = 0;
-    uint64_t runtime_random = test_random(random);
     memory_init(&m);
     clockwork c = {.rt = runtime_new(&m, &log, NULL, false), .turns = turns};
     host h = {.rt = c.rt};
     if (own)
         for (int i = 0; i < 4; i++)
-            aw_task_drop(
-                aw_spawn_on(c.rt, AW_CALL(own_timers, .stop = &stop, .random = &runtime_random)));
+            aw_task_drop(aw_spawn_on(
+                c.rt, AW_CALL(own_timers, .stop = &stop, .random = test_random(random))));
     h.thread = thread_start(run_it, &h);
     storm_make(&s, THREADS, random, run_loop, &c);
     storm_go(&s);

@@ -9,10 +9,6 @@
 
 #include "support/tasks.h"
 
-#define LOAD(x)     __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
-#define STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
-#define ADD(x, n)   __atomic_fetch_add(&(x), (n), __ATOMIC_RELAXED)
-
 /* Sometimes nothing, sometimes a few cycles, sometimes the rest of the time slice. */
 HELPER void jitter(uint64_t *random) {
     uint64_t r = test_random(random);

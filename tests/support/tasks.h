@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "os/park.h"
+#include "support/notes.h"
 #include "support/settle.h"
 #include "test.h"
 
