@@ -34,9 +34,10 @@ static struct {
 
 /* A leaf that pends, then is ready; cancelled it does as the style of this run says. */
 static inline struct leaf chain_leaf(int pends, int parent) {
-    struct script *s = &chain.scripts[chain.used++];
-    CHECK_LT(chain.used, 128);
-    unsigned bits = chain.style * 2654435761u >> (unsigned)(chain.used * 5 % 24);
+    int n = ADD(chain.used, 1) + 1;
+    struct script *s = &chain.scripts[n - 1];
+    CHECK_LT(n, 128);
+    unsigned bits = chain.style * 2654435761u >> (unsigned)(n * 5 % 24);
     *s = (struct script){.pends = pends, .busy = pends != NEVER, .parent = parent};
     s->owns = true;
     s->borrows = chain.style & 8;
@@ -255,7 +256,7 @@ static inline void chain_problem(void *data, aw_log_level level, const char *mes
     (void)data;
     if (level == AW_LOG_INFO) return;
     fprintf(stderr, "%s\n", message);
-    chain.problems++;
+    ADD(chain.problems, 1);
 }
 
 /* When the clock gets this far everything else was idle. */
@@ -301,18 +302,29 @@ static inline bool cut_once(enum shape shape, struct plan plan, bool discard) {
     return k.cut;
 }
 
+/* At each step; how often. */
+static inline long cut_at_each_step(enum shape shape, struct plan plan, unsigned style) {
+    long runs = 0;
+    for (chain.style = style; cut_once(shape, plan, runs % 2); plan.at++)
+        runs++;
+    return runs;
+}
+
 /* Everywhere. */
 static inline void cut_everywhere(struct specimen s) {
     /* Each cut starts and ends the threads of a runtime, if it has any. */
-    unsigned styles = (unsigned)test_scale(test_on_workers() ? 4 : 64);
+    unsigned all = 64, styles = (unsigned)test_scale(test_on_workers() ? 2 : (int)all);
     long runs = 0;
     specimen = s;
-    for (int shape = 0; shape < SHAPES; shape++)
-        for (chain.style = 0; chain.style < styles; chain.style++)
-            for (int again = 0; again < 3; again++)
-                for (int woken = 0; woken < 2; woken++)
-                    for (struct plan plan = {woken, woken, again};; plan.at++, runs++)
-                        if (!cut_once((enum shape)shape, plan, runs % 2)) break;
+    for (unsigned shape = 0; shape < SHAPES; shape++)
+        for (unsigned again = 0; again < 3; again++)
+            for (unsigned woken = 0; woken < 2; woken++)
+                for (unsigned n = 0; n < styles; n++) {
+                    /* Where there is only time for a few styles, each shape has others. */
+                    unsigned style = (n * 29 + shape * 11 + again * 3 + woken * 37) % all;
+                    struct plan plan = {(int)woken, woken, (int)again};
+                    runs += cut_at_each_step((enum shape)shape, plan, style);
+                }
     CHECK_GT(runs, SHAPES * 6);
 }
 

@@ -62,7 +62,7 @@ static inline aw_poll leaf_end(struct leaf *l, aw_cx *cx, aw_poll how) {
     aw_waker waker = aw_waker_take(&s->waker);
     if (waker.type && s->borrows) aw_cx_disarm(cx);
     if (waker.type && !s->borrows) aw_waker_drop(waker);
-    s->ended_at = ++leaf_ends;
+    s->ended_at = ADD(leaf_ends, 1) + 1;
     if (s->holder) ledger_leave(s->holder);
     if (s->argument) ledger_give_back(s->argument);
     s->holder = s->argument = 0;
@@ -79,7 +79,7 @@ static inline aw_poll leaf_end(struct leaf *l, aw_cx *cx, aw_poll how) {
 static inline aw_poll leaf_poll(aw_future *self, aw_cx *cx) {
     struct leaf *l = (struct leaf *)self;
     struct script *s = l->script;
-    s->called_at = ++leaf_calls;
+    s->called_at = ADD(leaf_calls, 1) + 1;
     if (s->polls++ == 0) s->holder = ledger_enter(s->parent);
     if (s->pends != NEVER && s->polls > s->pends) return leaf_end(l, cx, AW_READY);
     return leaf_pending(s, cx, s->busy);
@@ -88,7 +88,7 @@ static inline aw_poll leaf_poll(aw_future *self, aw_cx *cx) {
 static inline aw_poll leaf_cancel(aw_future *self, aw_cx *cx) {
     struct leaf *l = (struct leaf *)self;
     struct script *s = l->script;
-    s->called_at = ++leaf_calls;
+    s->called_at = ADD(leaf_calls, 1) + 1;
     s->cancels++;
     if (!aw_future_started(self)) return leaf_end(l, cx, AW_CANCELLED);
     if (s->cancels > s->cancel_pends) return leaf_end(l, cx, s->wins ? AW_READY : AW_CANCELLED);

@@ -5,8 +5,6 @@
 
 #include "support/chain.h"
 
-ALL_ON_THIS_THREAD("the tasks keep one book; see workers_graph.c");
-
 /* cancel-at-every-await: AW_TIMEOUT */
 typedef AW_TIMEOUT(struct leaf) leaf_timeout;
 typedef AW_TIMEOUT(leaf_timeout) two_timeouts;

@@ -5,8 +5,6 @@
 
 #include "support/chain.h"
 
-ALL_ON_THIS_THREAD("the tasks keep one book; see workers_graph.c");
-
 /* ---- Leaves ----------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_ready */

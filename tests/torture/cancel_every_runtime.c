@@ -3,10 +3,10 @@
  * Cancel at every await: what waits for the runtime or for another task. support/chain.h has the
  * chains. Time is virtual; what ends the wait is another task that sleeps first. */
 #include <errno.h>
+#include <pthread.h>
 
+#include "core/lock.h"
 #include "support/chain.h"
-
-ALL_ON_THIS_THREAD("the tasks keep one book; see workers_graph.c");
 
 /* Calls a function after a millisecond. */
 AW_ASYNC(int, later, void (*call)(void); aw_sleep nap;) {
@@ -87,7 +87,9 @@ static void take_notified(aw_future *f) {
     heard++;
 }
 static void check_nobody_waits(void) {
+    aw__lock(&notify.lock); /* it may be ringing */
     CHECK(notify.first == NULL);
+    aw__unlock(&notify.lock);
 }
 /* Each notification was heard once or is still there. */
 static void check_heard(void) {
@@ -140,8 +142,10 @@ static void take_recv(aw_future *f) {
     received = true;
 }
 static void check_no_receiver(void) {
+    aw__lock(&channel.channel.lock);
     CHECK(channel.channel.receiver == NULL);
     CHECK(channel.channel.closed == NULL);
+    aw__unlock(&channel.channel.lock);
 }
 /* A value that was sent and not received is still in the channel. */
 static void check_received(void) {
@@ -195,6 +199,7 @@ TEST(oneshot_closed) {
 
 /* cancel-at-every-await: aw_task_join */
 static struct leaf *task;
+static pthread_mutex_t task_lock = PTHREAD_MUTEX_INITIALIZER;
 static aw_task_join_future task_join;
 static bool abort_it;
 
@@ -204,33 +209,40 @@ static aw_future *make_task_join(void) {
     task_join = aw_task_join(task);
     return &task_join.future;
 }
+/* The handle, which nobody else has from here on. */
+static struct leaf *own_task(void) {
+    pthread_mutex_lock(&task_lock);
+    struct leaf *own = task;
+    task = NULL;
+    pthread_mutex_unlock(&task_lock);
+    return own;
+}
 static void take_task(aw_future *f) {
     (void)f;
-    if (task_join.out == 0)
-        ledger_give_back(aw_task_take(task));
-    else
-        aw_task_drop(task);
     CHECK(task_join.out == 0 || task_join.out == -ECANCELED);
-    task = NULL;
+    if (task_join.out == 0)
+        ledger_give_back(aw_task_take(own_task()));
+    else
+        aw_task_drop(own_task());
 }
 /* A join that was cut leaves the task alone: it goes on, and its output is discarded. */
 static void drop_task(void) {
-    if (task) aw_task_drop(task);
-    task = NULL;
+    struct leaf *own = own_task();
+    if (own) aw_task_drop(own);
 }
 TEST(task_join) {
-    ON_THIS_THREAD("the task keeps the same book");
     cut_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
 }
 TEST(task_join_of_an_aborted_task) {
-    ON_THIS_THREAD("the task keeps the same book");
     abort_it = true;
     cut_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
 }
 
 /* The task is aborted when it is somewhere in the middle. */
 static void abort_task(void) {
+    pthread_mutex_lock(&task_lock);
     if (task) aw_task_abort(task);
+    pthread_mutex_unlock(&task_lock);
 }
 static aw_future *make_late_abort(void) {
     task = aw_spawn(chain_leaf(NEVER, 0));

@@ -6,8 +6,6 @@
 
 #include "support/chain.h"
 
-ALL_ON_THIS_THREAD("the tasks keep one book; see workers_graph.c");
-
 /* Await a leaf, and give back what it brought. */
 static int await_leaf(int pends, int parent) {
     int r = aw_await(chain_leaf(pends, parent));

@@ -21,7 +21,7 @@ static struct memory memory;
 static int refused;
 static int note(int error) {
     if (error == -ENOMEM)
-        refused++;
+        ADD(refused, 1);
     else
         CHECK_EQ(error, 0);
     return error;
@@ -32,7 +32,7 @@ static int note(int error) {
 static int entered, dropped, made; /* each that was made is either entered or dropped */
 
 static int argument(void) {
-    made++;
+    ADD(made, 1);
     return ledger_token();
 }
 
@@ -50,7 +50,7 @@ static void discard_token(aw_future *self) {
 
 AW_FIBER_STATIC(works, .discard = discard_token) {
     char scratch[3000];
-    entered++;
+    ADD(entered, 1);
     memset(scratch, self->waits, sizeof scratch);
     for (int i = 0; i < self->waits && aw_fiber_yield() == 0; i++)
         CHECK_EQ(scratch[i * 100], self->waits);
@@ -58,7 +58,7 @@ AW_FIBER_STATIC(works, .discard = discard_token) {
     return ledger_token();
 }
 AW_FIBER_DROP(works) {
-    dropped++;
+    ADD(dropped, 1);
     ledger_give_back(self->token);
 }
 
@@ -69,44 +69,44 @@ struct pair {
 };
 
 AW_FIBER(struct pair, makes_pair, int token; int waits;) {
-    entered++;
+    ADD(entered, 1);
     for (int i = 0; i < self->waits && aw_fiber_yield() == 0; i++)
         continue;
     return (struct pair){self->token, 0.5};
 }
 AW_FIBER_DROP(makes_pair) {
-    dropped++;
+    ADD(dropped, 1);
     ledger_give_back(self->token);
 }
 
 AW_FIBER(void, returns_nothing, int token;) {
-    entered++;
+    ADD(entered, 1);
     aw_fiber_yield();
     ledger_give_back(self->token);
 }
 AW_FIBER_DROP(returns_nothing) {
-    dropped++;
+    ADD(dropped, 1);
     ledger_give_back(self->token);
 }
 
 AW_FIBER(unsigned char, returns_a_byte, int token;) {
-    entered++;
+    ADD(entered, 1);
     ledger_give_back(self->token);
     return 200;
 }
 AW_FIBER_DROP(returns_a_byte) {
-    dropped++;
+    ADD(dropped, 1);
     ledger_give_back(self->token);
 }
 
 static int plain(void *token) {
-    entered++;
+    ADD(entered, 1);
     int r = aw_fiber_yield();
     ledger_give_back((int)(intptr_t)token);
     return r;
 }
 static void plain_drop(void *token) {
-    dropped++;
+    ADD(dropped, 1);
     ledger_give_back((int)(intptr_t)token);
 }
 
@@ -198,7 +198,7 @@ AW_ASYNC(int, holds_fibers, int token;
     CHECK_EQ(self->byte.out, 200);
     AW_RETURN(0);
     AW_FINALLY;
-    finally_runs++;
+    ADD(finally_runs, 1);
     if (AW_STARTED) {
         AW_AWAIT(self->nothing, NOTHING());
         AW_AWAIT(self->byte, AND_BYTE());
@@ -316,7 +316,7 @@ static void expect_no_memory(void *data, aw_log_level level, const char *message
     (void)data;
     CHECK_EQ(level, AW_LOG_PROBLEM);
     CHECK_CONTAINS(message, "no memory for the stack of fiber '");
-    logged++;
+    ADD(logged, 1);
 }
 
 enum what { ALLOCATIONS, PAGES };
@@ -364,28 +364,22 @@ static void fail_all(enum what what, bool fail_on) {
 }
 
 TEST_LIMIT(each_allocation_fails_once, 60) {
-    ON_THIS_THREAD("all tasks keep one book");
     fail_all(ALLOCATIONS, false);
 }
 TEST_LIMIT(each_allocation_and_all_after_it_fail, 60) {
-    ON_THIS_THREAD("all tasks keep one book");
     fail_all(ALLOCATIONS, true);
 }
 TEST_LIMIT(each_call_for_pages_fails_once, 60) {
-    ON_THIS_THREAD("all tasks keep one book");
     fail_all(PAGES, false);
 }
 TEST_LIMIT(each_call_for_pages_and_all_after_it_fail, 60) {
-    ON_THIS_THREAD("all tasks keep one book");
     fail_all(PAGES, true);
 }
 TEST_LIMIT(each_call_for_pages_of_an_older_kernel_fails_once, 60) {
-    ON_THIS_THREAD("all tasks keep one book");
     mappings.marks = MARKS_UNKNOWN;
     fail_all(PAGES, false);
 }
 TEST_LIMIT(each_call_for_pages_of_an_older_kernel_and_all_after_it_fail, 60) {
-    ON_THIS_THREAD("all tasks keep one book");
     mappings.marks = MARKS_UNKNOWN;
     fail_all(PAGES, true);
 }
