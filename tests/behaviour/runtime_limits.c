@@ -224,8 +224,8 @@ ON_FLAVOURS(places_are_neither_lost_nor_given_twice) {
     if (flavour != AW_CURRENT_THREAD) WAIT_UNTIL(aw_runtime_task_count(rt) == 0);
     while (aw_runtime_task_count(rt))
         CHECK_EQ(aw_block_on(rt, rounds(3)), 0);
-    CHECK_GT(accepted, 0);
-    CHECK_LE(most, FEW);
+    CHECK_GT(LOAD(accepted), 0);
+    CHECK_LE(LOAD(most), FEW);
     aw_never *h[FEW];
     for (int i = 0; i < FEW; i++) {
         h[i] = aw_spawn_on(rt, aw_never_ready());

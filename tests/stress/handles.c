@@ -124,7 +124,7 @@ static void run_contest(uint64_t *random, int threads, memory *m) {
                                                  .patient = chance(random, 4)));
     storm_make(&s, threads, random, play, &c);
     storm_go(&s);
-    CHECK_EQ(aw_block_on(c.rt, rounds((int)(test_random(random) % 40))), 0);
+    CHECK_EQ(aw_block_on(c.rt, yields((int)(test_random(random) % 40))), 0);
     aw_runtime_free(c.rt); /* in the middle of it all: whoever waits for a patient one is told */
     storm_end(&s);
     for (int i = 0; i < all; i++) {

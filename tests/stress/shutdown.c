@@ -60,7 +60,7 @@ TEST_LIMIT(spawns_of_threads_race_with_the_end, 60) {
         storm_go(&s);
         uint32_t wanted = (uint32_t)(test_random(&random) % (THREADS * EACH));
         while (LOAD(c.accepted) < wanted)
-            run_a_while(c.rt);
+            CHECK_EQ(aw_block_on(c.rt, yields(3)), 0);
         aw_runtime_free(c.rt);
         CHECK(aw_task_is_finished(keeps_it));
         storm_end(&s);

@@ -179,7 +179,7 @@ static void trade(void *arg, int index, uint64_t *random) {
     struct market *m = arg;
     for (int i = 0; i < 200; i++) {
         mailbox_send(&m->boxes[test_random(random) % READERS], 1, chance(random, 2));
-        if (index < 3 && chance(random, 8)) CHECK_EQ(aw_block_on(m->rt, rounds(2)), 0);
+        if (index < 3 && chance(random, 8)) CHECK_EQ(aw_block_on(m->rt, yields(2)), 0);
         /* A handle is used by one thread at a time: each has its own. */
         if (chance(random, 64))
             aw_task_abort(m->tasks[test_random(random) % (READERS / THREADS) * THREADS + index]);
