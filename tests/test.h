@@ -120,6 +120,8 @@ uint64_t test_now_ns(void); /* CLOCK_MONOTONIC */
 /* AWAKE_TEST_SEED, or a fixed one. A test that asked for it prints it when it fails. */
 uint64_t test_seed(void);
 uint64_t test_random(uint64_t *state); /* splitmix64 */
+uint64_t test_random_shared(
+    uint64_t *state); /* the same, for a state that several threads draw from */
 
 bool test_under_sanitizer(void);
 bool test_under_address_sanitizer(void);

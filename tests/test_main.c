@@ -162,11 +162,20 @@ uint64_t test_seed(void) {
     return given != NULL && *given != '\0' ? strtoull(given, NULL, 0) : 20260101;
 }
 
-uint64_t test_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+static const uint64_t RANDOM_STEP = 0x9e3779b97f4a7c15u;
+
+static uint64_t scramble(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+}
+
+uint64_t test_random(uint64_t *state) {
+    return scramble(*state += RANDOM_STEP);
+}
+
+uint64_t test_random_shared(uint64_t *state) {
+    return scramble(__atomic_add_fetch(state, RANDOM_STEP, __ATOMIC_RELAXED));
 }
 
 /* gcc defines a macro, clang answers to __has_feature. */

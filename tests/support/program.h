@@ -6,11 +6,15 @@
  * reported.
  *
  * Its parts are actors, which are async functions; a test may add parts of other kinds. Each part is
- * watched: what it answers must be what its body has lived through. */
+ * watched: what it answers must be what its body has lived through.
+ *
+ * On one thread a program is the same each time. With workers what the parts draw depends on who comes first, and
+ * what they share is atomic or under a lock. */
 #ifndef AWAKE_TEST_PROGRAM_H
 #define AWAKE_TEST_PROGRAM_H
 
 #include <errno.h>
+#include <pthread.h>
 
 #include "support/ledger.h"
 #include "support/memory.h"
@@ -50,11 +54,12 @@ static struct {
 } world;
 
 static inline uint64_t any(uint64_t below) {
-    return test_random(&world.random) % below;
+    return test_random_shared(&world.random) % below;
 }
 
-/* What happens, in order. */
+/* What happens, in order; there is none between workers. */
 static inline void trace(uint64_t what, uint64_t detail) {
+    if (aw_runtime_workers(world.rt)) return;
     uint64_t now = aw_now(world.rt) - world.begin;
     world.trace = (world.trace ^ what ^ detail << 8 ^ now << 24) * 0x100000001b3u;
     world.trace ^= world.trace >> 29;
@@ -63,9 +68,10 @@ static inline void trace(uint64_t what, uint64_t detail) {
 /* ---- Parts ------------------------------------------------------------------------------------ */
 
 static inline int part_new(void) {
-    CHECK_LT(world.last_part + 1, PARTS);
-    world.parts[++world.last_part] = (struct part){0};
-    return world.last_part;
+    int id = ADD(world.last_part, 1) + 1;
+    CHECK_LT(id, PARTS);
+    world.parts[id] = (struct part){0};
+    return id;
 }
 
 static inline aw_poll part_answers(int id, aw_poll answer) {
@@ -123,7 +129,7 @@ static inline void check_joined(struct kept k, int status) {
     const struct part *p = &world.parts[k.part];
     trace(103, (uint64_t)-status);
     CHECK_EQ(p->answer, status == 0 ? AW_READY : AW_CANCELLED);
-    if (status == -ECANCELED) CHECK(p->aborted || world.closing);
+    if (status == -ECANCELED) CHECK(p->aborted || LOAD(world.closing));
 }
 
 /* An output is a token, or an error. */
@@ -142,16 +148,30 @@ static inline aw_sleep nap(void) {
     return aw_sleep_for(AW_USEC(any(8) * 250));
 }
 
+/* Who opens a channel anew is not in the way of those who send. */
+static pthread_mutex_t channel_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static inline void send_token(void) {
     int c = (int)any(CHANNELS), token = ledger_token();
+    pthread_mutex_lock(&channel_lock);
     int error = aw_oneshot_send(&world.channels[c], token);
+    pthread_mutex_unlock(&channel_lock);
     trace(102, (uint64_t)-error);
     if (error) ledger_give_back(token);
+}
+/* One part at a time receives. */
+static inline bool receive_begin(int c) {
+    return !__atomic_exchange_n(&world.receiving[c], true, __ATOMIC_ACQUIRE);
+}
+static inline void receive_end(int c) {
+    STORE(world.receiving[c], false);
 }
 /* The channel of a receive that has finished is taken, and ready for the next. */
 static inline void take_message(int c) {
     ledger_give_back(world.channels[c].value);
+    pthread_mutex_lock(&channel_lock);
     world.channels[c] = (channel)AW_ONESHOT_INIT;
+    pthread_mutex_unlock(&channel_lock);
 }
 
 static aw_local key;
@@ -311,17 +331,16 @@ AW_ASYNC_STATIC(actor, .discard = actor_discard) {
             send_token();
         } else if (self->op == RECEIVE) {
             self->where = (int)any(CHANNELS);
-            if (world.receiving[self->where]) {
+            if (!receive_begin(self->where)) {
                 self->where = 0;
                 continue;
             }
-            world.receiving[self->where] = true;
             self->where++; /* from 1: cleanup sees a zero where there is none */
             AW_AWAIT_SELECT(self->receive, aw_oneshot_recv(&world.channels[self->where - 1]),
                             nap());
             trace(106, (uint64_t)self->receive.out);
             if (self->receive.out & 1 && self->receive.f0.out == 0) take_message(self->where - 1);
-            world.receiving[self->where - 1] = false;
+            receive_end(self->where - 1);
             self->where = 0;
         } else if (self->op == JOIN) {
             AW_AWAIT_JOIN(self->join, boxed_in(self), nap(), boxed_in(self));
@@ -372,7 +391,7 @@ AW_ASYNC_STATIC(actor, .discard = actor_discard) {
     AW_RETURN(actor_returns(self, ledger_token()));
     AW_FINALLY;
     trace(109, AW_CANCELLING);
-    if (self->where) world.receiving[self->where - 1] = false;
+    if (self->where) receive_end(self->where - 1);
     if (self->has_set) {
         AW_AWAIT(self->clear, aw_set_clear(&self->set));
         aw_set_free(&self->set);
@@ -398,7 +417,7 @@ AW_ASYNC_STATIC(actor, .discard = actor_discard) {
 WATCHED(actor)
 
 static inline bool tired(int depth) {
-    return depth <= 0 || ++world.actors > ACTORS;
+    return depth <= 0 || ADD(world.actors, 1) >= ACTORS;
 }
 
 static struct actor act(int depth, int parent) {
@@ -455,10 +474,13 @@ AW_ASYNC_STATIC(program) {
 }
 
 static inline void problem(void *data, aw_log_level level, const char *message) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     (void)data;
     if (level == AW_LOG_INFO) return;
-    world.problems++;
+    pthread_mutex_lock(&lock);
+    ADD(world.problems, 1);
     snprintf(world.said, sizeof world.said, "%s", message);
+    pthread_mutex_unlock(&lock);
 }
 
 /* The tasks that are ready run in any order. */
@@ -475,7 +497,8 @@ static inline uint64_t run_once(uint64_t seed) {
     aw_seam seam = {.self_size = sizeof(aw_seam), .pick = pick};
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     options.keep_tasks = true;
-    if (seed & 4) options.seam = &seam;
+    if (seed & 4 && !test_on_workers())
+        options.seam = &seam; /* workers have no order to pick from */
     options.paused = true;
     options.seed = seed + 1;
     options.log = problem;
@@ -489,12 +512,12 @@ static inline uint64_t run_once(uint64_t seed) {
     bool wait = seed & 1, deadlock = wait && seed & 2 && !kinds.background;
     int error = aw_block_on(world.rt, AW_CALL(program, .wait = wait, .stuck = deadlock));
     int problems = deadlock ? 2 : 0;
-    if (error != (deadlock ? -EDEADLK : 0) || world.problems != problems)
+    if (error != (deadlock ? -EDEADLK : 0) || LOAD(world.problems) != problems)
         FAIL("program %llu ends with %d: %s", (unsigned long long)seed, error, world.said);
     if (wait && !deadlock) CHECK_EQ(aw_runtime_task_count(world.rt), kinds.background);
     trace(112, 0);
     uint64_t end = world.trace;
-    world.closing = true;
+    STORE(world.closing, true);
     aw_runtime_free(world.rt);
     world.rt = NULL;
 

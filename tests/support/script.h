@@ -13,6 +13,8 @@
 
 #include <awake.h>
 
+#include <pthread.h>
+
 #include "support/ledger.h"
 #include "test.h"
 
@@ -36,6 +38,8 @@ struct script {
     int called_at; /* numbers that grow with each call of a leaf, and each end of one */
     int ended_at;
     aw_waker waker;
+    pthread_mutex_t
+        *lock; /* when somebody reaches into it while its task may run; NULL: nobody does */
 };
 
 struct leaf {
@@ -76,7 +80,7 @@ static inline aw_poll leaf_end(struct leaf *l, aw_cx *cx, aw_poll how) {
     return how;
 }
 
-static inline aw_poll leaf_poll(aw_future *self, aw_cx *cx) {
+static inline aw_poll leaf_poll_locked(aw_future *self, aw_cx *cx) {
     struct leaf *l = (struct leaf *)self;
     struct script *s = l->script;
     s->called_at = ADD(leaf_calls, 1) + 1;
@@ -85,7 +89,7 @@ static inline aw_poll leaf_poll(aw_future *self, aw_cx *cx) {
     return leaf_pending(s, cx, s->busy);
 }
 
-static inline aw_poll leaf_cancel(aw_future *self, aw_cx *cx) {
+static inline aw_poll leaf_cancel_locked(aw_future *self, aw_cx *cx) {
     struct leaf *l = (struct leaf *)self;
     struct script *s = l->script;
     s->called_at = ADD(leaf_calls, 1) + 1;
@@ -93,6 +97,20 @@ static inline aw_poll leaf_cancel(aw_future *self, aw_cx *cx) {
     if (!aw_future_started(self)) return leaf_end(l, cx, AW_CANCELLED);
     if (s->cancels > s->cancel_pends) return leaf_end(l, cx, s->wins ? AW_READY : AW_CANCELLED);
     return leaf_pending(s, cx, s->busy || s->hurries);
+}
+
+static inline aw_poll leaf_call(aw_future *self, aw_cx *cx, aw_poll (*call)(aw_future *, aw_cx *)) {
+    pthread_mutex_t *lock = ((struct leaf *)self)->script->lock;
+    if (lock) pthread_mutex_lock(lock);
+    aw_poll r = call(self, cx);
+    if (lock) pthread_mutex_unlock(lock);
+    return r;
+}
+static inline aw_poll leaf_poll(aw_future *self, aw_cx *cx) {
+    return leaf_call(self, cx, leaf_poll_locked);
+}
+static inline aw_poll leaf_cancel(aw_future *self, aw_cx *cx) {
+    return leaf_call(self, cx, leaf_cancel_locked);
 }
 
 static inline void leaf_discard(aw_future *self) {
