@@ -1,7 +1,7 @@
 # The front door. Every target works from a fresh clone: it first installs what it needs and may.
 #
 #   make                     the library, static and shared           in build/gcc
-#   make test                every test, compiled with gcc
+#   make test                every test, compiled with gcc; on one thread, and on 1, 2 and 8 workers
 #   make demo                a tour, as a program
 #   make examples            the programs of examples/, to be run by hand
 #   make bench               the measurements
@@ -40,7 +40,7 @@ compile = cmake --build $(1) --parallel $(shell nproc) --target $(2)
 
 WERROR_OPTION = $(if $(WERROR),-DAWAKE_WERROR=$(WERROR))
 
-.PHONY: all test test-workers demo examples bench sanitize sanitize-all valgrind warnings check-format format install clean \
+.PHONY: all test demo examples bench sanitize sanitize-all valgrind warnings check-format format install clean \
 	sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-thread \
 	configured
 
@@ -56,10 +56,6 @@ test:
 	@$(call configure,$(BUILD)/$(CC),$(CC),$(WERROR_OPTION))
 	@$(call compile,$(BUILD)/$(CC),awake_static awake_shared tests examples)
 	@$(RUN) --build-dir $(BUILD)/$(CC) $(ARGS)
-
-# The same tests with one, two and eight workers in place of the thread in block_on.
-test-workers:
-	@$(MAKE) --no-print-directory test ARGS="--only workers-1,workers-2,workers-8 $(ARGS)"
 
 demo: configured
 	@$(call compile,$(BUILD)/$(CC),example-demo) >$(BUILD)/demo.log 2>&1 || { cat $(BUILD)/demo.log; exit 1; }

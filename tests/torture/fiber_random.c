@@ -549,6 +549,8 @@ static struct kept mixed_spawn(void) {
 
 static void run_seeds(uint64_t first) {
     int n = test_scale(1000);
+    if (test_on_workers() && n > 300)
+        n = 300; /* each starts and ends their threads, and their stacks */
     kinds = (struct kinds){mixed_box, mixed_spawn, begin, end, 1};
     for (uint64_t seed = first; seed < first + (uint64_t)n; seed++) {
         uint64_t trace = run_once(seed);
