@@ -37,52 +37,60 @@ int aw_semaphore_try_acquire(aw_semaphore *s, uint32_t permits) {
     return 0;
 }
 
-/* Under the lock: those at the front that can have what they want. False: the wakes are full. */
-static bool hand_out(aw_semaphore *s, aw__wakes *wakes) {
-    uint32_t state = aw__load_relaxed(&s->state);
-    for (aw__waiter *w; (w = s->waiters.first);) {
-        bool closed = state & CLOSED;
-        if (aw__waiter_is_busy(w) || (!closed && permits_of(state) < w->wants)) return true;
-        if (aw__wakes_full(wakes)) return false;
-        if (!closed) state = aw__fetch_sub(&s->state, w->wants * ONE) - w->wants * ONE;
+/* Under the lock, with so many permits more: those at the front get what they want. What remains can be seen afterwards, and
+ * not before: rule 1 lets us count on our own meanwhile. False: the wakes are full. */
+static bool hand_out(aw_semaphore *s, uint32_t more, aw__wakes *wakes) {
+    uint32_t state = aw__load_relaxed(&s->state), closed = state & CLOSED;
+    if (!(state & QUEUED)) return true;
+    uint32_t permits = permits_of(state) + more;
+    bool full = false;
+    for (aw__waiter *w; (w = s->waiters.first) && !aw__waiter_is_busy(w);) {
+        if (!closed && permits < w->wants) break;
+        if ((full = aw__wakes_full(wakes))) break;
+        if (!closed) permits -= w->wants;
         aw__waiter_end(&s->waiters, w, closed ? -EPIPE : 0, wakes);
     }
-    aw__fetch_and(&s->state, ~(uint32_t)QUEUED);
-    return true;
+    uint32_t queued = s->waiters.first ? QUEUED : 0;
+    aw__store_release(&s->state, permits * ONE | closed | queued);
+    return !full;
 }
 
 /* With the lock; without it afterwards. */
-static void hand_out_and_unlock(aw_semaphore *s) {
+static void hand_out_and_unlock(aw_semaphore *s, uint32_t more) {
     aw__wakes wakes = {.count = 0};
-    while (!hand_out(s, &wakes))
+    for (; !hand_out(s, more, &wakes); more = 0)
         aw__wakes_between(&s->lock, &s->waiters, &wakes);
     aw__unlock(&s->lock);
     aw__wakes_run(&wakes);
 }
 
-/* -EAGAIN: somebody waits, and it is not `locked`. */
-static int add(aw_semaphore *s, uint32_t permits, bool locked) {
+/* While nobody waits. -EAGAIN: somebody does. */
+static int add(aw_semaphore *s, uint32_t permits) {
     uint32_t state = aw__load_relaxed(&s->state);
     do {
         if (permits > AW_SEMAPHORE_MAX - permits_of(state)) return -EOVERFLOW;
-        if (state & QUEUED && !locked) return -EAGAIN;
+        if (state & QUEUED) return -EAGAIN;
     } while (!aw__cas(&s->state, &state, state + permits * ONE));
     return 0;
 }
 
 int aw_semaphore_release(aw_semaphore *s, uint32_t permits) {
-    int error = add(s, permits, false);
+    int error = add(s, permits);
     if (error != -EAGAIN) return error;
     aw__lock(&s->lock);
-    error = add(s, permits, true);
-    hand_out_and_unlock(s);
-    return error;
+    error = add(s, permits); /* those who waited may have left */
+    if (error != -EAGAIN) {
+        aw__unlock(&s->lock);
+        return error;
+    }
+    hand_out_and_unlock(s, permits);
+    return 0;
 }
 
 void aw_semaphore_close(aw_semaphore *s) {
     aw__lock(&s->lock);
     aw__fetch_or(&s->state, (uint32_t)CLOSED);
-    hand_out_and_unlock(s);
+    hand_out_and_unlock(s, 0);
 }
 
 bool aw_semaphore_is_closed(const aw_semaphore *s) {
@@ -128,7 +136,7 @@ aw_poll aw__acquire_cancel(aw_future *self, aw_cx *cx) {
     aw__lock(&f->semaphore->lock);
     bool left = aw__wait_leave(&f->semaphore->waiters, w);
     if (left)
-        hand_out_and_unlock(f->semaphore);
+        hand_out_and_unlock(f->semaphore, 0);
     else
         aw__unlock(&f->semaphore->lock);
     return aw__wait_cancelled(w, left, cx);

@@ -97,6 +97,18 @@ MODEL(who_stood_in_the_way_lets_others_go_on, .setup = setup_one,
       .threads = {want_two_and_give_up, acquire_one, want_two_and_give_up}, .check = none_is_there,
       .stale = 1)
 
+/* What is left over when those who waited are served. */
+static void write_and_release_two(void) {
+    model_write(&count, 1);
+    release_two();
+}
+static void try_and_look(void) {
+    if (aw_semaphore_try_acquire(sem, 1) == 0) model_check(model_read(&count) == 1);
+}
+
+MODEL(what_is_left_over_brings_what_was_done_before, .setup = setup_none,
+      .threads = {acquire_one, write_and_release_two, try_and_look}, .preemptions = 1)
+
 /* ---- Closing ---------------------------------------------------------------------------------- */
 
 static void acquire_or_find_closed(void) {
@@ -183,10 +195,6 @@ MODEL_BROKEN(a_release_that_does_not_look_leaves_somebody_waiting, "deadlock", .
 /* What a permit guards is passed on from the addition (release) to the subtraction (acquire), or, through the queue, by the
  * lock. */
 static const struct model_harmless harmless[] = {
-    {"hand_out", "aw__fetch_sub(", "acquire", "the lock, whose holder gives it"},
-    {"hand_out", "aw__fetch_sub(", "release", "likewise; and the release goes on through it"},
-    {"hand_out", "aw__fetch_and(", "acquire", "a bit that goes with the lock"},
-    {"hand_out", "aw__fetch_and(", "release", "likewise"},
     {"take_or_queue", "aw__cas(", "release", "who takes permits has nothing to tell"},
     {"take_or_queue", "aw__cas(", "failure", "it is tried again"},
     {"add", "aw__cas(", "acquire", "who gives permits has nothing to learn"},
@@ -205,7 +213,8 @@ static const struct model_harmless of_waiting[] = {
 MODEL_ORDERS(the_orders_of_the_semaphore, "sync/semaphore.c", harmless,
              &model_a_permit_is_with_one_at_a_time, &model_who_does_not_wait_takes_turns_too,
              &model_who_gives_up_passes_its_permit_on, &model_who_waited_for_all_may_free_it,
-             &model_who_gave_up_and_came_back_may_free_it, &model_one_release_serves_two)
+             &model_who_gave_up_and_came_back_may_free_it,
+             &model_what_is_left_over_brings_what_was_done_before)
 MODEL_ORDERS(the_orders_of_waiting, "sync/waiters.h", of_waiting,
              &model_a_permit_is_with_one_at_a_time, &model_who_gives_up_passes_its_permit_on,
              &model_who_waited_for_all_may_free_it, &model_one_release_serves_two)
