@@ -94,10 +94,10 @@ AW_API void aw__broadcast_sender_drop(aw_broadcast *b);
 /* ---- Without waiting --------------------------------------------------------------------------- */
 
 /* How many will receive it; -EPIPE: nobody would, or it is closed, and the value is still the caller's. */
-#define aw_broadcast_send(b, value)                                                                \
+#define aw_broadcast_send(b, ...)                                                                  \
     __extension__({                                                                                \
         __typeof__(*(b)->item) aw__old;                                                            \
-        aw__broadcast_send(&(b)->broadcast, AW__CONST_ITEM(b, value), &aw__old);                   \
+        aw__broadcast_send(&(b)->broadcast, AW__CONST_ITEM(b, __VA_ARGS__), &aw__old);             \
     })
 /* `old` is room for an element. */
 AW_API int aw__broadcast_send(aw_broadcast *b, const void *value, void *old);

@@ -138,7 +138,8 @@ AW_API void aw__channel_weak_drop(aw_channel *c);
 /* ---- Without waiting --------------------------------------------------------------------------- */
 
 /* 0; -EAGAIN: full; -EPIPE: closed; -ENOMEM (unbounded). On failure the value is still the caller's. */
-#define aw_channel_try_send(c, value) aw__channel_try_send(&(c)->channel, AW__CONST_ITEM(c, value))
+#define aw_channel_try_send(c, ...)                                                                \
+    aw__channel_try_send(&(c)->channel, AW__CONST_ITEM(c, __VA_ARGS__))
 AW_API int aw__channel_try_send(aw_channel *c, const void *value);
 /* 0; -EAGAIN: empty; -EPIPE: closed, and nothing will come any more. */
 #define aw_channel_try_recv(c, value) aw__channel_try_recv(&(c)->channel, AW__ITEM(c, value))
@@ -148,8 +149,8 @@ AW_API int aw__channel_try_recv(aw_channel *c, void *value);
 #define aw_channel_try_reserve(c) aw__channel_try_reserve(&(c)->channel)
 AW_API int aw__channel_try_reserve(aw_channel *c);
 /* 0, also after a close; -EPIPE: no receiver is left, the value is still the caller's. The permit is used up. */
-#define aw_channel_send_reserved(c, value)                                                         \
-    aw__channel_send_reserved(&(c)->channel, AW__CONST_ITEM(c, value))
+#define aw_channel_send_reserved(c, ...)                                                           \
+    aw__channel_send_reserved(&(c)->channel, AW__CONST_ITEM(c, __VA_ARGS__))
 AW_API int aw__channel_send_reserved(aw_channel *c, const void *value);
 #define aw_channel_unreserve(c) aw__channel_unreserve(&(c)->channel)
 AW_API void aw__channel_unreserve(aw_channel *c);
@@ -182,8 +183,8 @@ static inline aw_channel_future aw__channel_future(const aw_future_type *type, a
 }
 
 /* `out` is 0: sent; -EPIPE: closed; -ENOMEM (unbounded). On failure, and when cancelled, the value is the caller's. */
-#define aw_channel_send(c, value)                                                                  \
-    aw__channel_future(&aw_channel_send_type, &(c)->channel, AW__CONST_ITEM(c, value), 1)
+#define aw_channel_send(c, ...)                                                                    \
+    aw__channel_future(&aw_channel_send_type, &(c)->channel, AW__CONST_ITEM(c, __VA_ARGS__), 1)
 /* `out` is 0: received; -EPIPE: closed, and nothing will come any more. */
 #define aw_channel_recv(c, value)                                                                  \
     aw__channel_future(&aw_channel_recv_type, &(c)->channel, AW__ITEM(c, value), 1)

@@ -27,19 +27,19 @@ template <typename T> static inline const T *aw__const_item(T *, const T *pointe
     return pointer;
 }
 AW_C_BEGIN
-#define AW__ITEM(c, pointer)       aw__item((__typeof__((c)->item))0, (pointer))
-#define AW__CONST_ITEM(c, pointer) aw__const_item((__typeof__((c)->item))0, (pointer))
+#define AW__ITEM(c, ...)       aw__item((__typeof__((c)->item))0, (__VA_ARGS__))
+#define AW__CONST_ITEM(c, ...) aw__const_item((__typeof__((c)->item))0, (__VA_ARGS__))
 #else
-/* (Not in a block of its own: what `pointer` points to may be a literal, which would end with it.) */
-#define AW__ITEM(c, pointer)                                                                       \
-    ((void)sizeof(struct {                                                                         \
+/* (The pointer is not in the block: what it points to may be a literal, which would end with it.) */
+#define AW__ITEM(c, ...)                                                                           \
+    ((void)__extension__({                                                                         \
          _Static_assert(                                                                           \
-             __builtin_types_compatible_p(__typeof__(*(pointer)), __typeof__(*(c)->item)),         \
+             __builtin_types_compatible_p(__typeof__(*(__VA_ARGS__)), __typeof__(*(c)->item)),     \
              "the value has another type than the elements of the channel");                       \
-         char nothing;                                                                             \
+         0;                                                                                        \
      }),                                                                                           \
-     (pointer))
-#define AW__CONST_ITEM(c, pointer) AW__ITEM(c, pointer)
+     (__VA_ARGS__))
+#define AW__CONST_ITEM(c, ...) AW__ITEM(c, __VA_ARGS__)
 #endif
 
 /* Memory of a channel is aligned to 16 bytes. */

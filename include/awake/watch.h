@@ -51,8 +51,8 @@ typedef struct aw_watch_receiver {
 /* ---- Begin and end ----------------------------------------------------------------------------- */
 
 /* With one sender and no receiver. */
-#define aw_watch_init(w, first)                                                                    \
-    aw__watch_init(&(w)->watch, &(w)->value, AW__CONST_ITEM(w, first), sizeof *(w)->item)
+#define aw_watch_init(w, ...)                                                                      \
+    aw__watch_init(&(w)->watch, &(w)->value, AW__CONST_ITEM(w, __VA_ARGS__), sizeof *(w)->item)
 AW_API void aw__watch_init(aw_watch *w, void *place, const void *first, size_t size);
 /* For values that own something: a get makes a second owner, and what is replaced is released. Before the first use. */
 #define aw_watch_set_owned(w, clone_fn, release_fn)                                                \
@@ -70,16 +70,16 @@ AW_API void aw__watch_sender_drop(aw_watch *w);
 /* ---- Senders ----------------------------------------------------------------------------------- */
 
 /* 0, or -EPIPE: nobody has subscribed, nothing has changed, and the value is still the caller's. */
-#define aw_watch_send(w, next)                                                                     \
+#define aw_watch_send(w, ...)                                                                      \
     __extension__({                                                                                \
         __typeof__(*(w)->item) aw__old;                                                            \
-        aw__watch_send(&(w)->watch, AW__CONST_ITEM(w, next), &aw__old, true);                      \
+        aw__watch_send(&(w)->watch, AW__CONST_ITEM(w, __VA_ARGS__), &aw__old, true);               \
     })
 /* Also when nobody has subscribed. */
-#define aw_watch_set(w, next)                                                                      \
+#define aw_watch_set(w, ...)                                                                       \
     __extension__({                                                                                \
         __typeof__(*(w)->item) aw__old;                                                            \
-        (void)aw__watch_send(&(w)->watch, AW__CONST_ITEM(w, next), &aw__old, false);               \
+        (void)aw__watch_send(&(w)->watch, AW__CONST_ITEM(w, __VA_ARGS__), &aw__old, false);        \
     })
 /* `old` is room for a value. */
 AW_API int aw__watch_send(aw_watch *w, const void *next, void *old, bool subscribed);

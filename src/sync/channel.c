@@ -65,11 +65,7 @@ static bool settle_one(aw_channel *c, aw__wakes *wakes) {
     return true;
 }
 
-static AW__COLD void free_blocks(aw__after *a, const aw_allocator *allocator, size_t size) {
-    aw__blocks_free(a->blocks, allocator, size);
-}
-
-static inline void unlock(aw_channel *c, aw__after *a) {
+static void unlock(aw_channel *c, aw__after *a) {
     if (c->senders.first || c->receivers.first || c->closers.first)
         while (settle_one(c, &a->wakes))
             if (aw__wakes_full(&a->wakes)) {
@@ -80,8 +76,8 @@ static inline void unlock(aw_channel *c, aw__after *a) {
     const aw_allocator *allocator = c->allocator;
     size_t size = c->size;
     aw__unlock(&c->lock);
-    if (AW__UNLIKELY(a->wakes.count)) aw__wakes_run(&a->wakes);
-    if (AW__UNLIKELY(a->blocks != NULL)) free_blocks(a, allocator, size);
+    aw__wakes_run(&a->wakes);
+    aw__blocks_free(a->blocks, allocator, size);
 }
 
 void aw__channel_unlock(aw_channel *c, aw__after *a) {
@@ -235,12 +231,29 @@ static void unlock_after(aw__waiter *w, void *after) {
     unlock(of(w)->channel, after);
 }
 
-static inline __attribute__((always_inline)) aw_poll wait_poll(aw_future *self, aw__waiters *queue,
-                                                               aw__wait_look *look, aw_cx *cx) {
+/* With the lock. */
+static inline aw_poll wait_locked(aw_future *self, aw__waiters *queue, aw__wait_look *look,
+                                  aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)(void *)self;
     aw__after a;
     aw__after_begin(&a);
-    return aw__wait_poll_look(w, &of(w)->channel->lock, queue, look, unlock_after, &a, cx);
+    return aw__wait_locked_look(w, &of(w)->channel->lock, queue, look, unlock_after, &a, cx);
+}
+
+static inline aw_poll wait_poll(aw_future *self, aw__waiters *queue, aw__wait_look *look,
+                                aw_cx *cx) {
+    uint32_t *lock = &((aw_channel_future *)self)->channel->lock;
+    if (aw__wait_goes_on((aw__waiter *)(void *)self, lock, cx)) return AW_PENDING;
+    aw__lock(lock);
+    return wait_locked(self, queue, look, cx);
+}
+
+/* What is done when nobody waits, apart from the rest, so that it is short. With the lock, which is given back. */
+static inline aw_poll done_at_once(aw_channel_future *f, aw_cx *cx) {
+    aw__unlock(&f->channel->lock);
+    f->out = 0;
+    aw_cx_spend(cx);
+    return AW_READY;
 }
 
 /* Its result stands; or it leaves the queue. */
@@ -265,8 +278,20 @@ static int send_look(aw__waiter *w, bool fresh, void *after) {
     return fresh ? send(of(w)->channel, of(w)->value) : w->out;
 }
 
+static __attribute__((noinline)) aw_poll send_locked(aw_future *self, aw_cx *cx) {
+    return wait_locked(self, senders_of(self), send_look, cx);
+}
+
 static aw_poll send_poll(aw_future *self, aw_cx *cx) {
-    return wait_poll(self, senders_of(self), send_look, cx);
+    aw_channel_future *f = (aw_channel_future *)self;
+    aw_channel *c = f->channel;
+    if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
+    aw__lock(&c->lock);
+    bool plain = self->state == AW__WAIT_FRESH && !is_closed(c) && has_slot(c);
+    if (AW__UNLIKELY(!plain || c->receivers.first || aw__blocks_full(c)))
+        return send_locked(self, cx);
+    aw__blocks_push(c, f->value);
+    return done_at_once(f, cx);
 }
 
 static aw_poll send_cancel(aw_future *self, aw_cx *cx) {
@@ -314,9 +339,21 @@ static int recv_many_look(aw__waiter *w, bool fresh, void *after) {
     return receive_many(c, f->value, f->wants, after);
 }
 
+static __attribute__((noinline)) aw_poll recv_locked(aw_future *self, aw_cx *cx) {
+    return wait_locked(self, &((aw_channel_future *)self)->channel->receivers, recv_look, cx);
+}
+
 static aw_poll recv_poll(aw_future *self, aw_cx *cx) {
-    aw_channel *c = ((aw_channel_future *)self)->channel;
-    return wait_poll(self, &c->receivers, recv_look, cx);
+    aw_channel_future *f = (aw_channel_future *)self;
+    aw_channel *c = f->channel;
+    if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
+    aw__lock(&c->lock);
+    bool plain = self->state == AW__WAIT_FRESH && has_message(c) && c->first == c->last;
+    if (AW__UNLIKELY(!plain || c->senders.first || c->receivers.first))
+        return recv_locked(self, cx);
+    f->number = c->first->number;
+    aw__blocks_pop(c, f->value, NULL);
+    return done_at_once(f, cx);
 }
 
 static aw_poll recv_many_poll(aw_future *self, aw_cx *cx) {

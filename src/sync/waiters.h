@@ -178,15 +178,18 @@ static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *
 typedef int aw__wait_look(aw__waiter *w, bool fresh, void *after);
 typedef void aw__wait_unlock(aw__waiter *w, void *after);
 
-static inline __attribute__((always_inline)) aw_poll aw__wait_poll_look(
+/* Before the lock. True: there is nothing to do. */
+static inline bool aw__wait_goes_on(const aw__waiter *w, uint32_t *lock, aw_cx *cx) {
+    uint32_t state = aw__load_acquire(&w->future.state);
+    if (state == AW__WAITING) return aw_waker_will_wake(&w->waker, cx->waker);
+    return aw__wait_exhausted(state, lock, cx);
+}
+
+/* With the lock. */
+static inline __attribute__((always_inline)) aw_poll aw__wait_locked_look(
     aw__waiter *w, uint32_t *lock, aw__waiters *q, aw__wait_look *look, aw__wait_unlock *unlock,
     void *after, aw_cx *cx) {
-    uint32_t state = aw__load_acquire(&w->future.state);
-    if (state == AW__WAITING && aw_waker_will_wake(&w->waker, cx->waker)) return AW_PENDING;
-    if (state != AW__WAITING && aw__wait_exhausted(state, lock, cx)) return AW_PENDING;
-
-    aw__lock(lock);
-    state = w->future.state;
+    uint32_t state = w->future.state;
     bool fresh = state == AW__WAIT_FRESH;
     int out = state == AW__WAITING ? -EAGAIN : look(w, fresh, after);
     if (out == -EAGAIN) {
@@ -206,6 +209,14 @@ static inline __attribute__((always_inline)) aw_poll aw__wait_poll_look(
     if (!fresh) aw__wait_disarm(w, cx);
     aw_cx_spend(cx);
     return AW_READY;
+}
+
+static inline __attribute__((always_inline)) aw_poll aw__wait_poll_look(
+    aw__waiter *w, uint32_t *lock, aw__waiters *q, aw__wait_look *look, aw__wait_unlock *unlock,
+    void *after, aw_cx *cx) {
+    if (aw__wait_goes_on(w, lock, cx)) return AW_PENDING;
+    aw__lock(lock);
+    return aw__wait_locked_look(w, lock, q, look, unlock, after, cx);
 }
 
 /* A cancel is this, with the lock held for aw__wait_leave and what has to follow from it:

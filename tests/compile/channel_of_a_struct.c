@@ -29,6 +29,8 @@ int main(void) {
     functions *f = aw_channel_new(functions, AW_UNBOUNDED);
     aw_channel_sender_drop(f);
     aw_channel_receiver_drop(f);
+    (void)aw_channel_try_send(
+        &c, &(struct pair){(int)sizeof name, 2}); /* a literal, until the call returns */
     return aw_channel_init_in(&c, &room) + aw_channel_try_send(&c, &p) +
            aw_channel_init(&names, 3) + aw_channel_try_recv(&names, &name);
 }

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A channel is linearizable: what several threads saw of it could have been done one after another on a plain queue, each
+ * operation at some moment between its begin and its end. Histories of a few operations are recorded, and all orders are
+ * tried that their times allow. */
+#include <errno.h>
+
+#include "support/by_hand.h"
+#include "support/workers.h"
+
+typedef AW_CHANNEL(int) ints;
+
+enum { THREADS = 3, EACH = 4, OPERATIONS = THREADS * EACH };
+
+typedef enum kind { TRY_SEND, TRY_RECV, SEND, RECV, LEN, CLOSE } kind;
+
+typedef struct operation {
+    kind kind;
+    int value;  /* sent or received */
+    int result; /* what it answered */
+    uint64_t begin, end;
+} operation;
+
+/* ---- Recording --------------------------------------------------------------------------------- */
+
+typedef struct record {
+    ints c;
+    uint64_t now; /* counts begins and ends, in their order */
+    operation done[THREADS][EACH];
+} record;
+
+static aw_flag flags[THREADS];
+
+static uint64_t tick(record *r) {
+    return __atomic_fetch_add(&r->now, 1, __ATOMIC_SEQ_CST);
+}
+
+static void poll_to_end(aw_channel_future *f, aw_flag *flag) {
+    while (POLL(f, flag) == AW_PENDING)
+        while (!aw_flag_take(flag))
+            sched_yield();
+}
+
+static void operate(record *r, operation *o, int thread) {
+    aw_channel_future f;
+    o->begin = tick(r);
+    switch (o->kind) {
+    case TRY_SEND: o->result = aw_channel_try_send(&r->c, &o->value); break;
+    case TRY_RECV: o->result = aw_channel_try_recv(&r->c, &o->value); break;
+    case LEN: o->result = (int)aw_channel_len(&r->c); break;
+    case CLOSE: aw_channel_close(&r->c); break;
+    case SEND:
+        f = aw_channel_send(&r->c, &o->value);
+        poll_to_end(&f, &flags[thread]);
+        o->result = f.out;
+        break;
+    case RECV:
+        f = aw_channel_recv(&r->c, &o->value);
+        poll_to_end(&f, &flags[thread]);
+        o->result = f.out;
+        break;
+    }
+    o->end = tick(r);
+}
+
+static void thread_body(void *arg, int index, uint64_t *random) {
+    record *r = arg;
+    for (int i = 0; i < EACH; i++) {
+        jitter(random);
+        operate(r, &r->done[index][i], index);
+    }
+}
+
+/* Who waits must not wait for ever: the first thread never does, and closes at its end. */
+static void plan(record *r, uint64_t *random) {
+    static const kind any[] = {TRY_SEND, TRY_RECV, TRY_SEND, TRY_RECV, LEN, SEND, RECV};
+    for (int t = 0; t < THREADS; t++)
+        for (int i = 0; i < EACH; i++) {
+            unsigned kinds = t == 0 ? 5 : 7;
+            r->done[t][i] = (operation){.kind = any[test_random(random) % kinds],
+                                        .value = 10 * t + i};
+        }
+    r->done[0][EACH - 1].kind = CLOSE;
+}
+
+/* ---- Is there an order? ------------------------------------------------------------------------ */
+
+typedef struct queue {
+    int items[OPERATIONS];
+    int first, count;
+    bool closed;
+} queue;
+
+/* What the plain queue answers. False: not that. A wait is over when it is its turn. */
+static bool replay(queue *q, size_t capacity, const operation *o) {
+    bool full = (size_t)q->count >= capacity, sends = o->kind == SEND || o->kind == TRY_SEND;
+    if (o->kind == LEN) return o->result == q->count;
+    if (o->kind == CLOSE) return q->closed = true;
+    if (sends && q->closed) return o->result == -EPIPE;
+    if (sends && full) return o->kind == TRY_SEND && o->result == -EAGAIN;
+    if (sends) {
+        q->items[(q->first + q->count++) % OPERATIONS] = o->value;
+        return o->result == 0;
+    }
+    if (q->count == 0 && q->closed) return o->result == -EPIPE;
+    if (q->count == 0) return o->kind == TRY_RECV && o->result == -EAGAIN;
+    int item = q->items[q->first];
+    q->first = (q->first + 1) % OPERATIONS;
+    q->count--;
+    return o->result == 0 && o->value == item;
+}
+
+/* The next of a thread can be next of all when no other, not yet taken, has ended before it began. */
+static bool may_be_next(const operation done[THREADS][EACH], const int at[THREADS], int thread) {
+    for (int t = 0; t < THREADS; t++)
+        if (at[t] < EACH && done[t][at[t]].end < done[thread][at[thread]].begin) return false;
+    return true;
+}
+
+static bool has_order(const operation done[THREADS][EACH], size_t capacity, const queue *q,
+                      int at[THREADS]) {
+    bool all = true;
+    for (int t = 0; t < THREADS; t++) {
+        if (at[t] == EACH) continue;
+        all = false;
+        queue next = *q;
+        if (!may_be_next(done, at, t) || !replay(&next, capacity, &done[t][at[t]])) continue;
+        at[t]++;
+        bool found = has_order(done, capacity, &next, at);
+        at[t]--;
+        if (found) return true;
+    }
+    return all;
+}
+
+static bool is_linear(const operation done[THREADS][EACH], size_t capacity) {
+    queue empty = {.count = 0};
+    int at[THREADS] = {0};
+    return has_order(done, capacity, &empty, at);
+}
+
+static void show(const operation done[THREADS][EACH]) {
+    static const char *const names[] = {"try_send", "try_recv", "send", "recv", "len", "close"};
+    for (int t = 0; t < THREADS; t++)
+        for (int i = 0; i < EACH; i++) {
+            const operation *o = &done[t][i];
+            fprintf(stderr, "thread %d: %3d..%3d %s(%d) = %d\n", t, (int)o->begin, (int)o->end,
+                    names[o->kind], o->value, o->result);
+        }
+}
+
+TEST_LIMIT(what_threads_see_of_a_channel_has_an_order, 60) {
+    static const size_t capacities[] = {1, 2, 3, AW_UNBOUNDED};
+    static record r;
+    uint64_t random = test_seed();
+    for (int round = 0; round < storm_rounds(2000); round++) {
+        size_t capacity = capacities[round % 4];
+        storm s;
+        memset(&r, 0, sizeof r);
+        CHECK_EQ(aw_channel_init(&r.c, capacity), 0);
+        plan(&r, &random);
+        storm_make(&s, THREADS, &random, thread_body, &r);
+        storm_go(&s);
+        storm_end(&s);
+        if (!is_linear(r.done, capacity)) {
+            show(r.done);
+            FAIL("there is no order (capacity %d)", (int)capacity);
+        }
+        aw_channel_free(&r.c);
+    }
+}
+
+/* The checker finds what is wrong. */
+TEST(a_history_without_an_order_is_found) {
+    operation done[THREADS][EACH];
+    for (int t = 0; t < THREADS; t++)
+        for (int i = 0; i < EACH; i++)
+            done[t][i] = (operation){LEN, 0, 0, 1000, 1000}; /* at the end: it is empty */
+    done[0][0] = (operation){TRY_SEND, 1, 0, 0, 1};
+    done[0][1] = (operation){TRY_SEND, 2, 0, 2, 3};
+    done[1][0] = (operation){TRY_RECV, 1, 0, 4, 7};
+    done[2][0] = (operation){TRY_RECV, 2, 0, 5,
+                             6}; /* at the same time: the second one first is fine */
+    CHECK(is_linear(done, 2));
+    CHECK(!is_linear(done, 1)); /* the second send had no slot */
+    done[1][0].begin = 7, done[1][0].end = 8;
+    CHECK(!is_linear(done, 2)); /* not when it began after the other one had ended */
+    done[1][0] = (operation){TRY_RECV, 2, 0, 4, 7};
+    CHECK(!is_linear(done, 2)); /* twice */
+    done[1][0] = (operation){TRY_RECV, 0, -EAGAIN, 4, 7};
+    CHECK(!is_linear(done, 2)); /* lost */
+}
