@@ -90,6 +90,21 @@ MEASURES = {
     "fiber_idle/bytes-resident-100000": ("... growth of the process, each", None),
     "fiber_idle/bytes-of-tables-100000": ("... and of its page tables", None),
     "fiber_idle/mappings-100000": ("... additional mappings, of all", None),
+    "channel/1-1-bounded-1": ("messages of one sender through one slot", None),
+    "channel/4-1-bounded-1": ("... of four", None),
+    "channel/16-1-bounded-1": ("... of sixteen", None),
+    "channel/1-1-bounded-1024": ("messages of one sender through 1,024 slots", None),
+    "channel/4-1-bounded-1024": ("... of four", None),
+    "channel/16-1-bounded-1024": ("... of sixteen", None),
+    "channel/1-1-unbounded": ("messages of one sender, unbounded", None),
+    "channel/4-1-unbounded": ("... of four", None),
+    "channel/16-1-unbounded": ("... of sixteen", None),
+    "channel/ping-pong": ("two tasks play ping-pong over two channels with one slot, a round", 90),
+    "channel/oneshot": ("a task is spawned to answer by a oneshot", None),
+    "channel/broadcast-1-8": ("one broadcast to eight, a receive", None),
+    "channel/watch-1-1000": ("a change that a thousand tasks see", None),
+    "channel/bytes-empty": ("an empty channel: bytes", None),
+    "channel/bytes-bounded-1024": ("... with 1,024 slots of 8", None),
     "skynet/tree": ("a tree of tasks with 1,000,000 leaves, spawned and joined", None),
     "chain/link": ("1,000,000 tasks that each spawn the next, a link", None),
     "pairs/many": ("1,000 pairs of tasks exchange notifications, a round", None),
@@ -122,7 +137,7 @@ for n in THREADS:
 # How many times as fast two workers are to be.
 SPEEDUPS = {"cpu/tasks": 1.9}
 # The units of what a second worker can make better.
-COMPARED = {"ns", "us", "ms", "s", "jobs/s"}
+COMPARED = {"ns", "us", "ms", "s", "jobs/s", "M/s"}
 
 
 def programs(build, wanted):
