@@ -65,14 +65,17 @@ static bool settle_one(aw_channel *c, aw__wakes *wakes) {
     return true;
 }
 
+static bool somebody_waits(const aw_channel *c) {
+    return c->senders.first || c->receivers.first || c->closers.first;
+}
+
 static void unlock(aw_channel *c, aw__after *a) {
-    if (c->senders.first || c->receivers.first || c->closers.first)
-        while (settle_one(c, &a->wakes))
-            if (aw__wakes_full(&a->wakes)) {
-                aw__unlock(&c->lock);
-                aw__wakes_run(&a->wakes);
-                aw__lock(&c->lock);
-            }
+    while (somebody_waits(c) && settle_one(c, &a->wakes))
+        if (aw__wakes_full(&a->wakes)) {
+            aw__unlock(&c->lock);
+            aw__wakes_run(&a->wakes);
+            aw__lock(&c->lock);
+        }
     const aw_allocator *allocator = c->allocator;
     size_t size = c->size;
     aw__unlock(&c->lock);
@@ -248,10 +251,11 @@ static inline aw_poll wait_poll(aw_future *self, aw__waiters *queue, aw__wait_lo
     return wait_locked(self, queue, look, cx);
 }
 
-/* What is done when nobody waits, apart from the rest, so that it is short. With the lock, which is given back. */
-static inline aw_poll done_at_once(aw_channel_future *f, aw_cx *cx) {
+/* What is usual is apart from the rest, so that it is short. With the lock, which is given back. */
+static inline aw_poll done_at_once(aw_channel_future *f, bool fresh, aw_cx *cx) {
     aw__unlock(&f->channel->lock);
     f->out = 0;
+    if (!fresh) aw__wait_disarm((aw__waiter *)f, cx);
     aw_cx_spend(cx);
     return AW_READY;
 }
@@ -282,16 +286,25 @@ static __attribute__((noinline)) aw_poll send_locked(aw_future *self, aw_cx *cx)
     return wait_locked(self, senders_of(self), send_look, cx);
 }
 
+/* One message more wakes one receiver at most. */
+static __attribute__((noinline)) aw_poll sent_to_waiter(aw_channel_future *f, aw_cx *cx) {
+    aw__wakes wakes;
+    wakes.count = 0;
+    wake_receiver(f->channel, &wakes);
+    aw_poll r = done_at_once(f, true, cx);
+    aw__wakes_run(&wakes);
+    return r;
+}
+
 static aw_poll send_poll(aw_future *self, aw_cx *cx) {
     aw_channel_future *f = (aw_channel_future *)self;
     aw_channel *c = f->channel;
     if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
     aw__lock(&c->lock);
-    bool plain = self->state == AW__WAIT_FRESH && !is_closed(c) && has_slot(c);
-    if (AW__UNLIKELY(!plain || c->receivers.first || aw__blocks_full(c)))
-        return send_locked(self, cx);
+    bool usual = self->state == AW__WAIT_FRESH && !is_closed(c) && has_slot(c);
+    if (AW__UNLIKELY(!usual || aw__blocks_full(c))) return send_locked(self, cx);
     aw__blocks_push(c, f->value);
-    return done_at_once(f, cx);
+    return c->receivers.first ? sent_to_waiter(f, cx) : done_at_once(f, true, cx);
 }
 
 static aw_poll send_cancel(aw_future *self, aw_cx *cx) {
@@ -348,12 +361,14 @@ static aw_poll recv_poll(aw_future *self, aw_cx *cx) {
     aw_channel *c = f->channel;
     if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
     aw__lock(&c->lock);
-    bool plain = self->state == AW__WAIT_FRESH && has_message(c) && c->first == c->last;
-    if (AW__UNLIKELY(!plain || c->senders.first || c->receivers.first))
+    bool fresh = self->state == AW__WAIT_FRESH;
+    bool usual = fresh ? has_message(c) : self->state == AW__WAIT_DONE && f->out == 0 && c->len;
+    if (AW__UNLIKELY(!usual || c->first != c->last || c->senders.first || is_closed(c)))
         return recv_locked(self, cx);
+    c->woken -= !fresh;
     f->number = c->first->number;
     aw__blocks_pop(c, f->value, NULL);
-    return done_at_once(f, cx);
+    return done_at_once(f, fresh, cx);
 }
 
 static aw_poll recv_many_poll(aw_future *self, aw_cx *cx) {
