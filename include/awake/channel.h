@@ -123,7 +123,7 @@ AW_API aw_channel *aw__channel_new(size_t size, size_t capacity);
 #define aw_channel_sender_drop(c)    aw__channel_sender_drop(&(c)->channel)
 #define aw_channel_receiver_clone(c) aw__channel_receiver_clone(&(c)->channel)
 #define aw_channel_receiver_drop(c)  aw__channel_receiver_drop(&(c)->channel)
-/* A weak sender, by who is a sender or a receiver; a sender again: 0, or -EPIPE when there is no sender any more. */
+/* A weak sender, by who is a sender or a receiver; a sender again: 0, or -EPIPE when it is closed. */
 #define aw_channel_downgrade(c) aw__channel_downgrade(&(c)->channel)
 #define aw_channel_upgrade(c)   aw__channel_upgrade(&(c)->channel)
 #define aw_channel_weak_drop(c) aw__channel_weak_drop(&(c)->channel)

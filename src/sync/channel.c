@@ -33,6 +33,10 @@ static bool is_closed(const aw_channel *c) {
     return c->flags & AW__CHANNEL_CLOSED;
 }
 
+static bool is_abandoned(const aw_channel *c) {
+    return c->flags & AW__CHANNEL_ABANDONED;
+}
+
 /* ---- Letting others go on --------------------------------------------------------------------- */
 
 static void grant_slot(aw_channel *c, aw__wakes *wakes) {
@@ -97,7 +101,14 @@ static AW__COLD int add_block(aw_channel *c) {
     aw__block *b = aw__block_new(allocator, aw__block_slots(size), size);
     aw__lock(&c->lock);
     if (!b) return aw__blocks_full(c) ? -ENOMEM : 0;
-    aw__blocks_keep(c, b);
+    if (!is_closed(c)) {
+        aw__blocks_keep(c, b);
+        return 0;
+    }
+    /* What is inside may be released just now by who abandoned it, without the lock. */
+    aw__unlock(&c->lock);
+    aw__blocks_free(b, allocator, size);
+    aw__lock(&c->lock);
     return 0;
 }
 
@@ -147,7 +158,7 @@ int aw__channel_send_reserved(aw_channel *c, const void *value) {
     aw__after_begin(&a);
     aw__lock(&c->lock);
     use_permit(c);
-    bool abandoned = c->flags & AW__CHANNEL_ABANDONED;
+    bool abandoned = is_abandoned(c);
     if (!abandoned) aw__blocks_push(c, value);
     unlock(c, &a);
     return abandoned ? -EPIPE : 0;
@@ -190,16 +201,33 @@ static int receive_many(aw_channel *c, char *values, uint32_t n, aw__after *a) {
     return (int)got;
 }
 
-void aw__channel_release_items(aw_release_fn *release, void *items, size_t size, size_t count) {
+static void release_items(aw_release_fn *release, void *items, size_t size, size_t count) {
     for (size_t i = 0; release && i < count; i++)
         release((char *)items + i * size);
 }
 
-static AW__COLD void lose(aw_channel *c, bool abandoned, void *items, uint32_t count) {
-    if (!abandoned)
+/* With a block of their own. False: no memory, or nobody wants them. Without the lock. */
+static AW__COLD bool put_back_block(aw_channel *c, uint64_t number, const void *items,
+                                    uint32_t count) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__block *b = aw__block_new(c->allocator, count, c->size);
+    if (!b) {
         aw__rt_log(aw_runtime_current(), AW_LOG_PROBLEM,
                    "no memory to put %u message(s) back into a channel: released", count);
-    aw__channel_release_items(c->release, items, c->size, count);
+        return false;
+    }
+    memcpy(b->items, items, count * c->size);
+    b->number = number;
+    b->count = count;
+    aw__lock(&c->lock);
+    bool done = !is_abandoned(c);
+    if (done)
+        aw__blocks_insert(c, b);
+    else
+        a.blocks = b;
+    unlock(c, &a);
+    return done;
 }
 
 /* Messages that were received as `number` and following, and that nobody took. */
@@ -207,21 +235,11 @@ static void put_back(aw_channel *c, uint64_t number, void *items, uint32_t count
     aw__after a;
     aw__after_begin(&a);
     aw__lock(&c->lock);
-    bool abandoned = c->flags & AW__CHANNEL_ABANDONED;
-    if (abandoned || !aw__blocks_unpop(c, number, items, count)) {
-        aw__unlock(&c->lock);
-        aw__block *b = abandoned ? NULL : aw__block_new(c->allocator, count, c->size);
-        if (!b) {
-            lose(c, abandoned, items, count);
-            return;
-        }
-        memcpy(b->items, items, count * c->size);
-        b->number = number;
-        b->count = count;
-        aw__lock(&c->lock);
-        aw__blocks_insert(c, b);
-    }
+    bool abandoned = is_abandoned(c);
+    bool done = !abandoned && aw__blocks_unpop(c, number, items, count);
     unlock(c, &a);
+    if (!done && !abandoned) done = put_back_block(c, number, items, count);
+    if (!done) release_items(c->release, items, c->size, count);
 }
 
 /* ---- The futures ------------------------------------------------------------------------------ */

@@ -34,7 +34,4 @@ static inline bool aw__channel_drained(const aw_channel *c) {
     return c->flags & AW__CHANNEL_CLOSED && c->len == 0 && c->reserved == 0;
 }
 
-/* Messages that nobody will receive, which are not in the channel any more. Without the lock. */
-void aw__channel_release_items(aw_release_fn *release, void *items, size_t size, size_t count);
-
 #endif

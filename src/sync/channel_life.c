@@ -147,7 +147,7 @@ void aw__channel_downgrade(aw_channel *c) {
 
 int aw__channel_upgrade(aw_channel *c) {
     aw__lock(&c->lock);
-    bool open = c->sender_count > 0;
+    bool open = c->sender_count && !(c->flags & AW__CHANNEL_CLOSED);
     c->sender_count += open;
     aw__unlock(&c->lock);
     return open ? 0 : -EPIPE;
