@@ -123,6 +123,17 @@ TEST(weak_senders_do_not_keep_it_open) {
     memory_check_empty(&memory);
 }
 
+TEST(a_weak_sender_of_a_closed_channel_stays_weak) {
+    ints *c = new_channel(4);
+    aw_channel_downgrade(c);
+    aw_channel_close(c);
+    CHECK_EQ(aw_channel_upgrade(c), -EPIPE);
+    aw_channel_weak_drop(c);
+    aw_channel_sender_drop(c);
+    aw_channel_receiver_drop(c);
+    memory_check_empty(&memory);
+}
+
 TEST(who_drops_more_than_it_has_is_told) {
     ints *c = new_channel(4);
     aw_channel_sender_drop(c);

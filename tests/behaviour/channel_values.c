@@ -360,6 +360,22 @@ TEST(receive_many_that_waited_takes_what_came_meanwhile_and_lets_senders_go_on) 
     aw_channel_free(&c);
 }
 
+TEST(receive_many_leaves_what_others_were_woken_for) {
+    ints c;
+    aw_flag flag[2] = {{0}};
+    int n[8], m = -1;
+    init(&c, 8);
+    aw_channel_future many = aw_channel_recv_many(&c, n, 8), one = aw_channel_recv(&c, &m);
+    CHECK_EQ(POLL(&many, &flag[0]), AW_PENDING);
+    CHECK_EQ(POLL(&one, &flag[1]), AW_PENDING);
+    fill(&c, 0, 4);
+    CHECK_EQ(POLL(&many, &flag[0]), AW_READY);
+    CHECK_EQ(many.out, 3);
+    CHECK_EQ(POLL(&one, &flag[1]), AW_READY);
+    CHECK_EQ(m, 3);
+    aw_channel_free(&c);
+}
+
 TEST(receive_many_goes_across_blocks) {
     ints c;
     aw_flag flag = {0};
