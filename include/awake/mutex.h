@@ -11,7 +11,13 @@
  * is cancelled unlocks in its cleanup: AW_FINALLY, or after the -ECANCELED in a fiber.
  *
  * It remembers who holds it and where it was taken: see aw_mutex_holder. A task that waits for nothing but a
- * mutex which it holds itself is reported as lost. (Two branches of a join may share a mutex.) */
+ * mutex which it holds itself is reported as lost. (Two branches of a join may share a mutex.)
+ *
+ * A library built with AWAKE_LOCK_ORDER (Debug builds are) reports two mutexes that are taken in one order here and in
+ * another there, before they meet: once for each pair, with both places. A try_lock may come in any order. A mutex that
+ * is initialised again is another one. What it cannot know: the branches of a join are one task to it, so what one holds
+ * while another locks counts as an order; and a lock that only ever happens before or after another, never beside it, is
+ * reported all the same. */
 #ifndef AWAKE_MUTEX_H
 #define AWAKE_MUTEX_H
 
@@ -28,10 +34,11 @@ typedef struct aw_mutex {
     const aw_place *place; /* where it was taken */
     uint64_t holder;       /* the task's id; 0: a main future, or a plain thread */
     const aw_runtime *runtime;
+    uint32_t number; /* for the order in which mutexes are taken */
 } aw_mutex;
 
 /* clang-format off */
-#define AW_MUTEX_INIT {0, 0, {NULL, NULL}, NULL, 0, NULL}
+#define AW_MUTEX_INIT {0, 0, {NULL, NULL}, NULL, 0, NULL, 0}
 /* clang-format on */
 
 /* aw-future: aw_mutex_lock */

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "core/misuse.h"
+#include "sync/lock_order.h"
 #include "sync/waiters.h"
 
 enum { LOCKED = 1, QUEUED = 2 };
@@ -27,6 +28,12 @@ static void remember(aw_mutex *m, const aw_place *place, uint64_t holder, const 
     aw__store_relaxed(&m->runtime, rt);
 }
 
+/* By who has it now. */
+static void has_taken(aw_mutex *m, const aw_place *place, const aw_runtime *rt) {
+    remember(m, place, aw_current_task_id(), rt);
+    aw__order_taken(m, place);
+}
+
 static bool take(aw_mutex *m) {
     uint32_t free = 0;
     return aw__cas(&m->word, &free, (uint32_t)LOCKED);
@@ -34,7 +41,7 @@ static bool take(aw_mutex *m) {
 
 int aw__mutex_try_lock(aw_mutex *m, const aw_place *place) {
     if (!take(m)) return -EAGAIN;
-    remember(m, place, aw_current_task_id(), aw_runtime_current());
+    has_taken(m, place, aw_runtime_current());
     return 0;
 }
 
@@ -58,6 +65,7 @@ static AW__COLD bool unlock_queued(aw_mutex *m) {
 }
 
 void aw_mutex_unlock(aw_mutex *m) {
+    aw__order_given(m);
     aw__store_relaxed(&m->holder, (uint64_t)0);
     for (uint32_t word = LOCKED; AW__UNLIKELY(!aw__cas(&m->word, &word, 0u)); word = LOCKED) {
         if (!(word & LOCKED)) aw__misuse("a mutex is unlocked that is not locked");
@@ -96,6 +104,7 @@ static aw_poll lock_poll(aw_future *self, aw_cx *cx) {
     aw_mutex_lock_future *f = (aw_mutex_lock_future *)self;
     aw_mutex *m = f->mutex;
     bool fresh = !aw__wait_began((aw__waiter *)f);
+    if (fresh) aw__order_wanted(m, f->place);
     if (fresh && !aw_cx_exhausted(cx) && AW__LIKELY(take(m)))
         aw_cx_spend(cx);
     else if (aw__wait_poll((aw__waiter *)f, &m->lock, &m->waiters, take_or_queue, cx) ==
@@ -103,7 +112,7 @@ static aw_poll lock_poll(aw_future *self, aw_cx *cx) {
         if (fresh && aw__wait_began((aw__waiter *)f) && is_own(m, cx)) aw__cx_own(cx);
         return AW_PENDING;
     }
-    remember(m, f->place, aw_current_task_id(), cx->runtime);
+    has_taken(m, f->place, cx->runtime);
     return AW_READY;
 }
 
@@ -116,7 +125,7 @@ static aw_poll lock_cancel(aw_future *self, aw_cx *cx) {
     bool left = aw__wait_leave(&m->waiters, w);
     if (left && !m->waiters.first) aw__fetch_and(&m->word, ~(uint32_t)QUEUED);
     aw__unlock(&m->lock);
-    if (!left) remember(m, f->place, aw_current_task_id(), cx->runtime);
+    if (!left) has_taken(m, f->place, cx->runtime);
     return aw__wait_cancelled(w, left, cx);
 }
 
