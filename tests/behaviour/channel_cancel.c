@@ -115,6 +115,33 @@ TEST(a_message_that_a_cancelled_receiver_was_woken_for_is_for_who_waits_also_whe
     end(&c);
 }
 
+/* Each wait is counted once in its task, also by one that was woken for nothing, so that a task nobody can wake is noticed. */
+TEST(a_receiver_that_was_woken_for_nothing_counts_as_one_wait) {
+    ints c;
+    int n;
+    aw__meter meter = {.budget = 128};
+    aw_waker waker = aw_flag_waker(&flag);
+    aw_cx cx = {&waker, NULL, &meter};
+    init(&c, 2);
+    for (int finishes = 0; finishes < 2; finishes++) {
+        aw_channel_future r = aw_channel_recv(&c, &n);
+        for (int i = 0; i < 3; i++) {
+            CHECK_EQ(aw_future_poll(&r.future, &cx), AW_PENDING);
+            CHECK_EQ(meter.armed, 1);
+            fill(&c, i, 1);
+            CHECK_EQ(take(&c), i);
+        }
+        if (finishes) {
+            fill(&c, 7, 1);
+            CHECK_EQ(aw_future_poll(&r.future, &cx), AW_READY);
+        } else {
+            CHECK_EQ(aw_future_cancel(&r.future, &cx), AW_CANCELLED);
+        }
+        CHECK_EQ(meter.armed, 0);
+    }
+    end(&c);
+}
+
 /* ---- What was received and nobody took --------------------------------------------------------- */
 
 static aw_channel_future received(ints *c, int *n) {
@@ -267,6 +294,28 @@ static void keep(void *data, aw_log_level level, const char *message) {
     (void)data;
     CHECK_EQ(level, AW_LOG_PROBLEM);
     snprintf(log_text, sizeof log_text, "%s", message);
+}
+
+TEST(an_empty_block_takes_a_message_back_and_the_next_one_after_it) {
+    struct memory memory;
+    memory_init(&memory);
+    aw_set_allocator(&memory.allocator);
+    ints c;
+    int n;
+    init(&c, AW_UNBOUNDED);
+    fill(&c, 0, 1);
+    memory_refuse(&memory);
+    for (int i = 0; i < 3; i++) {
+        aw_channel_future r = received(&c, &n);
+        aw_future_discard(&r.future);
+        fill(&c, 1, 2);
+        for (int k = 0; k < 3; k++)
+            CHECK_EQ(take(&c), k);
+        fill(&c, 0, 1);
+    }
+    CHECK_EQ(take(&c), 0);
+    end(&c);
+    memory_check_empty(&memory);
 }
 
 TEST(one_receiver_gives_its_message_back_without_memory) {
