@@ -83,7 +83,8 @@ void aw__broadcast_free(aw_broadcast *b) {
 /* ---- Waking ----------------------------------------------------------------------------------- */
 
 /* With the lock: who can go on, if anybody. */
-static aw__waiters *ready_queue(aw_broadcast *b) {
+static aw__waiters *ready_queue(void *owner) {
+    aw_broadcast *b = owner;
     aw__waiter *first = b->receivers.first;
     if (first && (of(first)->receiver->next != b->next || b->flags & CLOSED)) return &b->receivers;
     return b->closers.first && !b->receiver_count ? &b->closers : NULL;
@@ -91,18 +92,7 @@ static aw__waiters *ready_queue(aw_broadcast *b) {
 
 /* With the lock, which is given back. */
 static void wake_and_unlock(aw_broadcast *b) {
-    enum { BATCH = 32 };
-    aw__wakes wakes = {.count = 0};
-    aw__waiters *q;
-    for (unsigned n = 1; (q = ready_queue(b)); n++) {
-        aw__waiter_end(q, q->first, 0, &wakes);
-        if (n % BATCH && !aw__wakes_full(&wakes)) continue;
-        aw__unlock(&b->lock);
-        aw__wakes_run(&wakes);
-        aw__lock(&b->lock);
-    }
-    aw__unlock(&b->lock);
-    aw__wakes_run(&wakes);
+    aw__wake_ready_and_unlock(&b->lock, ready_queue, b);
 }
 
 /* ---- Senders ---------------------------------------------------------------------------------- */

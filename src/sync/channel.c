@@ -54,18 +54,39 @@ static void wake_receiver(aw_channel *c, aw__wakes *wakes) {
     aw__waiter_end(&c->receivers, c->receivers.first, 0, wakes);
 }
 
+static bool sender_can_go_on(const aw_channel *c) {
+    return c->senders.first && (is_closed(c) || has_slot(c));
+}
+
+static bool receiver_can_go_on(const aw_channel *c) {
+    return c->receivers.first && (has_message(c) || aw__channel_drained(c));
+}
+
+static bool closer_can_go_on(const aw_channel *c) {
+    return c->closers.first && is_closed(c);
+}
+
 /* One more who can go on; false: there is none. */
 static bool settle_one(aw_channel *c, aw__wakes *wakes) {
-    if (c->senders.first && (is_closed(c) || has_slot(c)))
+    if (sender_can_go_on(c))
         grant_slot(c, wakes);
-    else if (c->receivers.first && has_message(c))
+    else if (receiver_can_go_on(c) && has_message(c))
         wake_receiver(c, wakes);
-    else if (c->receivers.first && aw__channel_drained(c))
+    else if (receiver_can_go_on(c))
         aw__waiter_end(&c->receivers, c->receivers.first, -EPIPE, wakes);
-    else if (c->closers.first && is_closed(c))
+    else if (closer_can_go_on(c))
         aw__waiter_end(&c->closers, c->closers.first, 0, wakes);
     else
         return false;
+    return true;
+}
+
+/* With the lock, when the wakes are full: lets it go for them, if there are more. */
+static bool make_room(aw_channel *c, aw__wakes *wakes) {
+    if (!sender_can_go_on(c) && !receiver_can_go_on(c) && !closer_can_go_on(c)) return false;
+    aw__unlock(&c->lock);
+    aw__wakes_run(wakes);
+    aw__lock(&c->lock);
     return true;
 }
 
@@ -74,12 +95,8 @@ static bool somebody_waits(const aw_channel *c) {
 }
 
 static void unlock(aw_channel *c, aw__after *a) {
-    while (somebody_waits(c) && settle_one(c, &a->wakes))
-        if (aw__wakes_full(&a->wakes)) {
-            aw__unlock(&c->lock);
-            aw__wakes_run(&a->wakes);
-            aw__lock(&c->lock);
-        }
+    while (somebody_waits(c) && (!aw__wakes_full(&a->wakes) || make_room(c, &a->wakes)))
+        if (!settle_one(c, &a->wakes)) break;
     const aw_allocator *allocator = c->allocator;
     size_t size = c->size;
     aw__unlock(&c->lock);

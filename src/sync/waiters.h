@@ -105,6 +105,28 @@ static inline void aw__wakes_between(uint32_t *lock, aw__waiters *q, aw__wakes *
     aw__waiters_remove(q, &busy);
 }
 
+/* With the lock, without it afterwards: ends all waits that `ready` has a queue for, the first of it each time, some at a time.
+ * When nobody is left who can go on, the owner is not touched any more. */
+static inline void aw__wake_ready_and_unlock(uint32_t *lock, aw__waiters *(*ready)(void *owner),
+                                             void *owner) {
+    enum { BATCH = 32 };
+    aw__wakes wakes = {.count = 0};
+    unsigned ended = 0;
+    for (aw__waiters *q; (q = ready(owner));) {
+        if (ended == BATCH || aw__wakes_full(&wakes)) {
+            aw__unlock(lock);
+            aw__wakes_run(&wakes);
+            aw__lock(lock);
+            ended = 0;
+            continue;
+        }
+        aw__waiter_end(q, q->first, 0, &wakes);
+        ended++;
+    }
+    aw__unlock(lock);
+    aw__wakes_run(&wakes);
+}
+
 /* With the lock, without it afterwards: all those end whose `wants` is a number before *generation, and nobody who came
  * later. Another thread that is busy with the same does it for this one, too. Numbers wrap around: those that meet are
  * close. */

@@ -31,27 +31,17 @@ void aw__watch_free(aw_watch *w) {
 /* ---- Waking ----------------------------------------------------------------------------------- */
 
 /* With the lock: who can go on, if anybody. */
-static aw__waiters *ready_queue(aw_watch *w) {
-    const aw__waiter *first = w->receivers.first;
-    if (first && (of(w->receivers.first)->receiver->seen != w->version || !w->sender_count))
+static aw__waiters *ready_queue(void *owner) {
+    aw_watch *w = owner;
+    aw__waiter *first = w->receivers.first;
+    if (first && (of(first)->receiver->seen != w->version || !w->sender_count))
         return &w->receivers;
     return w->closers.first && !w->receiver_count ? &w->closers : NULL;
 }
 
 /* With the lock, which is given back. */
 static void wake_and_unlock(aw_watch *w) {
-    enum { BATCH = 32 };
-    aw__wakes wakes = {.count = 0};
-    aw__waiters *q;
-    for (unsigned n = 1; (q = ready_queue(w)); n++) {
-        aw__waiter_end(q, q->first, 0, &wakes);
-        if (n % BATCH && !aw__wakes_full(&wakes)) continue;
-        aw__unlock(&w->lock);
-        aw__wakes_run(&wakes);
-        aw__lock(&w->lock);
-    }
-    aw__unlock(&w->lock);
-    aw__wakes_run(&wakes);
+    aw__wake_ready_and_unlock(&w->lock, ready_queue, w);
 }
 
 /* ---- Senders ---------------------------------------------------------------------------------- */
