@@ -17,17 +17,18 @@
  *
  *     int n = aw_await_scope(AW_CALL(fetch_all, ...));                       the same in a fiber
  *
- * A scope is a future with a body, which is an async function or a fiber that has a member `aw_scope *scope`. The body,
- * and all that it has spawned, may spawn into the scope. These children are tasks, on any worker; they may
- * borrow whatever outlives the scope: members of who awaits it, locals of a fiber that does, but not what the body itself
- * has, which ends first. It ends when the body and all children have.
+ * A scope is a future with a body, which is an async function or a fiber that has a member `aw_scope *scope`.
+ * The body, and all that was spawned into the scope, may spawn into it. These children are tasks, on any worker.
+ * They may borrow whatever outlives the scope: members of who awaits it, locals of a fiber that does; but not
+ * what the body itself has, which may end before them.
  *
- *   `out` is 0, and the output of the body is in `body.out`; or the first error: a negative output (of a type that
- *   carries errors) or a failed task (AW_FAIL), of a child or of the body. Then the others are cancelled and waited for,
- *   and what they had finished is discarded. So is any output of a child: what it has to say it writes to
- *   what it borrows. A child that was cancelled by others, because the runtime ends, counts as -ECANCELED.
+ *   It ends when the body and all children have. `out` is 0, and the output of the body is in `body.out`; or
+ *   the first error: a negative output (of a type that carries errors) or a failed task (AW_FAIL), of a child
+ *   or of the body. Then the others are cancelled and waited for, and what they had finished is discarded. So
+ *   is every output of a child: what it has to say it writes to what it borrows. A child that others cancel,
+ *   because the runtime ends, counts as -ECANCELED.
  *
- * Cancelled, it cancels body and children and waits until they are gone. It ends finished if all of them did. */
+ *   Cancelled, it cancels body and children and waits until they are gone. It is finished if all of them were. */
 #ifndef AWAKE_SCOPE_H
 #define AWAKE_SCOPE_H
 
@@ -72,8 +73,8 @@ typedef struct __attribute__((may_alias)) aw_scope {
 
 AW_API extern const aw_future_type aw_scope_type;
 
-/* Spawn into a scope: by its body and its children, on the scope's runtime. 0, or why it failed, as for aw_spawn: then
- * the unstarted future has been cancelled. -ECANCELED also when the scope is ending. */
+/* Spawn into a scope: by its body and its children, on the runtime that polls the scope. 0, or why it failed, as
+ * for aw_spawn: then the unstarted future has been cancelled. -ECANCELED also when the scope is ending. */
 #define aw_scope_spawn(scope, ...)             AW__SCOPE_SPAWN(scope, NULL, __VA_ARGS__)
 #define aw_scope_spawn_named(scope, name, ...) AW__SCOPE_SPAWN(scope, "" name, __VA_ARGS__)
 #define AW__SCOPE_SPAWN(scope, name, ...)                                                          \
@@ -88,6 +89,28 @@ AW_API int aw_scope_spawn_future(aw_scope *scope, aw_future *f, size_t size, con
 
 /* How many children there are that have not ended, at this moment. */
 AW_API size_t aw_scope_count(const aw_scope *scope);
+
+/* At most so many children run at once (0: any number, as at first). One too many is spawned, and begins when
+ * others have ended, in the order of the spawns. The body does not count. A limit that is lowered stops nobody. */
+AW_API void aw_scope_limit(aw_scope *scope, uint32_t limit);
+
+/* Wait until a child that is spawned now would begin at once, so that children do not pile up. `out` is 0, or
+ * -ECANCELED: the scope is ending. Nothing is reserved: several that wait are all told. A child that waits for
+ * room keeps its own place meanwhile. */
+/* aw-future: aw_scope_room */
+typedef struct aw_scope_room_future {
+    AW__WAITER;
+    aw_scope *scope;
+} aw_scope_room_future;
+
+AW_API extern const aw_future_type aw_scope_room_type;
+
+static inline aw_scope_room_future aw_scope_room(aw_scope *scope) {
+    aw_scope_room_future f = {AW__WAITER_INIT(&aw_scope_room_type, 0), scope};
+    return f;
+}
+/* The same without waiting: 0, -EAGAIN, -ECANCELED. */
+AW_API int aw_scope_try_room(aw_scope *scope);
 
 /* Values of a named type: typedef AW_SCOPE(struct fetch_all) fetch_scope; */
 #ifndef __cplusplus

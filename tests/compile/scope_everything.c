@@ -10,8 +10,11 @@ AW_ASYNC(int, child, int *into;) {
     AW_END;
 }
 
-AW_ASYNC(double, body, int *into; aw_scope *scope;) {
+AW_ASYNC(double, body, int *into; aw_scope *scope; aw_scope_room_future room;) {
     AW_BEGIN;
+    aw_scope_limit(self->scope, 1);
+    AW_AWAIT(self->room, aw_scope_room(self->scope));
+    if (aw_scope_try_room(self->scope) < 0) AW_RETURN(0);
     aw_scope_spawn(self->scope, AW_CALL(child, .into = self->into));
     if (aw_scope_spawn_named(self->scope, "named", AW_CALL(child, .into = self->into)) < 0) AW_RETURN(0.5);
     AW_RETURN((double)aw_scope_count(self->scope));

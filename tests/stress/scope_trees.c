@@ -37,6 +37,7 @@ struct grow {
     struct lent *lent;
     uint64_t random;
     int depth, left;
+    aw_scope_room_future room;
 };
 AW_ASYNC_DECL(grow);
 typedef AW_SCOPE(struct grow) grow_scope;
@@ -75,9 +76,12 @@ static void sprout(aw_scope *scope, struct lent *above, uint64_t random, int dep
 AW_ASYNC_DEF(grow) {
     AW_BEGIN;
     self->left = (int)(test_random(&self->random) % 5);
+    if (chance(&self->random, 2))
+        aw_scope_limit(self->scope, (uint32_t)(test_random(&self->random) % 4));
     while (self->left-- > 0) {
         sprout(self->scope, self->lent, test_random(&self->random), self->depth - 1);
         if (chance(&self->random, 4)) AW_YIELD;
+        if (chance(&self->random, 8)) AW_AWAIT(self->room, aw_scope_room(self->scope));
     }
     AW_RETURN(chance(&self->random, 32) ? -EPROTO : 0);
     AW_END;

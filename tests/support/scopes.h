@@ -94,6 +94,7 @@ HELPER void spawn_kids(aw_scope *scope, struct kid *kids, int n, bool fibers) {
 
 AW_ASYNC_STATIC(parent, .discard = parent_discard) {
     AW_BEGIN;
+    aw_scope_limit(self->scope, self->limit);
     spawn_kids(self->scope, self->kids, self->n, self->fibers);
     if (!self->own) AW_RETURN(0);
     AW_AWAIT(self->wait, AW_CALL(child, .kid = self->own));

@@ -33,6 +33,7 @@ struct chain_body {
     aw_scope *scope;
     int parent, holder;
     struct leaf leaf;
+    aw_scope_room_future room;
 };
 static void body_discard(aw_future *self) {
     int token = ((struct chain_body *)self)->out;
@@ -41,11 +42,13 @@ static void body_discard(aw_future *self) {
 AW_ASYNC_STATIC(chain_body, .discard = body_discard) {
     AW_BEGIN;
     self->holder = ledger_enter(self->parent);
+    aw_scope_limit(self->scope, chain.style >> 2 & 3);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(aw_scope_spawn(self->scope, AW_CALL(chain_child, .scope = self->scope,
                                                      .parent = self->parent, .more = i)),
                  0);
     CHECK_EQ(aw_scope_spawn(self->scope, chain_leaf(4, self->parent)), 0);
+    if (chain.style & 32) AW_AWAIT(self->room, aw_scope_room(self->scope));
     AW_AWAIT(self->leaf, chain_leaf(2, self->holder));
     AW_RETURN(self->leaf.out);
     AW_FINALLY;
