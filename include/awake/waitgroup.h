@@ -9,7 +9,8 @@
  *     AW_AWAIT(self->wait, aw_wait_group_wait(&g));      `out` is 0: nobody is left
  *
  * A wait that has begun ends when the count is zero, also when it has grown again since. Without closing it, this
- * may be between two jobs. The group may be freed when the wait has ended. Tasks of any runtime, fibers and plain
+ * may be between two jobs. The group may be freed when every wait has finished; if one was cancelled, when the calls of
+ * aw_wait_group_done have returned as well. Tasks of any runtime, fibers and plain
  * threads (aw_wait) may use the same one. */
 #ifndef AWAKE_WAITGROUP_H
 #define AWAKE_WAITGROUP_H
