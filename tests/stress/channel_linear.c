@@ -21,12 +21,16 @@ typedef struct operation {
     uint64_t begin, end;
 } operation;
 
+typedef struct history {
+    operation done[THREADS][EACH];
+} history;
+
 /* ---- Recording --------------------------------------------------------------------------------- */
 
 typedef struct record {
     ints c;
     uint64_t now; /* counts begins and ends, in their order */
-    operation done[THREADS][EACH];
+    history history;
 } record;
 
 static aw_flag flags[THREADS];
@@ -67,7 +71,7 @@ static void thread_body(void *arg, int index, uint64_t *random) {
     record *r = arg;
     for (int i = 0; i < EACH; i++) {
         jitter(random);
-        operate(r, &r->done[index][i], index);
+        operate(r, &r->history.done[index][i], index);
     }
 }
 
@@ -77,10 +81,10 @@ static void plan(record *r, uint64_t *random) {
     for (int t = 0; t < THREADS; t++)
         for (int i = 0; i < EACH; i++) {
             unsigned kinds = t == 0 ? 5 : 7;
-            r->done[t][i] = (operation){.kind = any[test_random(random) % kinds],
-                                        .value = 10 * t + i};
+            r->history.done[t][i] = (operation){.kind = any[test_random(random) % kinds],
+                                                .value = 10 * t + i};
         }
-    r->done[0][EACH - 1].kind = CLOSE;
+    r->history.done[0][EACH - 1].kind = CLOSE;
 }
 
 /* ---- Is there an order? ------------------------------------------------------------------------ */
@@ -111,39 +115,38 @@ static bool replay(queue *q, size_t capacity, const operation *o) {
 }
 
 /* The next of a thread can be next of all when no other, not yet taken, has ended before it began. */
-static bool may_be_next(const operation done[THREADS][EACH], const int at[THREADS], int thread) {
+static bool may_be_next(const history *h, const int at[THREADS], int thread) {
     for (int t = 0; t < THREADS; t++)
-        if (at[t] < EACH && done[t][at[t]].end < done[thread][at[thread]].begin) return false;
+        if (at[t] < EACH && h->done[t][at[t]].end < h->done[thread][at[thread]].begin) return false;
     return true;
 }
 
-static bool has_order(const operation done[THREADS][EACH], size_t capacity, const queue *q,
-                      int at[THREADS]) {
+static bool has_order(const history *h, size_t capacity, const queue *q, int at[THREADS]) {
     bool all = true;
     for (int t = 0; t < THREADS; t++) {
         if (at[t] == EACH) continue;
         all = false;
         queue next = *q;
-        if (!may_be_next(done, at, t) || !replay(&next, capacity, &done[t][at[t]])) continue;
+        if (!may_be_next(h, at, t) || !replay(&next, capacity, &h->done[t][at[t]])) continue;
         at[t]++;
-        bool found = has_order(done, capacity, &next, at);
+        bool found = has_order(h, capacity, &next, at);
         at[t]--;
         if (found) return true;
     }
     return all;
 }
 
-static bool is_linear(const operation done[THREADS][EACH], size_t capacity) {
+static bool is_linear(const history *h, size_t capacity) {
     queue empty = {.count = 0};
     int at[THREADS] = {0};
-    return has_order(done, capacity, &empty, at);
+    return has_order(h, capacity, &empty, at);
 }
 
-static void show(const operation done[THREADS][EACH]) {
+static void show(const history *h) {
     static const char *const names[] = {"try_send", "try_recv", "send", "recv", "len", "close"};
     for (int t = 0; t < THREADS; t++)
         for (int i = 0; i < EACH; i++) {
-            const operation *o = &done[t][i];
+            const operation *o = &h->done[t][i];
             fprintf(stderr, "thread %d: %3d..%3d %s(%d) = %d\n", t, (int)o->begin, (int)o->end,
                     names[o->kind], o->value, o->result);
         }
@@ -162,8 +165,8 @@ TEST_LIMIT(what_threads_see_of_a_channel_has_an_order, 60) {
         storm_make(&s, THREADS, &random, thread_body, &r);
         storm_go(&s);
         storm_end(&s);
-        if (!is_linear(r.done, capacity)) {
-            show(r.done);
+        if (!is_linear(&r.history, capacity)) {
+            show(&r.history);
             FAIL("there is no order (capacity %d)", (int)capacity);
         }
         aw_channel_free(&r.c);
@@ -172,21 +175,21 @@ TEST_LIMIT(what_threads_see_of_a_channel_has_an_order, 60) {
 
 /* The checker finds what is wrong. */
 TEST(a_history_without_an_order_is_found) {
-    operation done[THREADS][EACH];
+    history h;
     for (int t = 0; t < THREADS; t++)
         for (int i = 0; i < EACH; i++)
-            done[t][i] = (operation){LEN, 0, 0, 1000, 1000}; /* at the end: it is empty */
-    done[0][0] = (operation){TRY_SEND, 1, 0, 0, 1};
-    done[0][1] = (operation){TRY_SEND, 2, 0, 2, 3};
-    done[1][0] = (operation){TRY_RECV, 1, 0, 4, 7};
-    done[2][0] = (operation){TRY_RECV, 2, 0, 5,
-                             6}; /* at the same time: the second one first is fine */
-    CHECK(is_linear(done, 2));
-    CHECK(!is_linear(done, 1)); /* the second send had no slot */
-    done[1][0].begin = 7, done[1][0].end = 8;
-    CHECK(!is_linear(done, 2)); /* not when it began after the other one had ended */
-    done[1][0] = (operation){TRY_RECV, 2, 0, 4, 7};
-    CHECK(!is_linear(done, 2)); /* twice */
-    done[1][0] = (operation){TRY_RECV, 0, -EAGAIN, 4, 7};
-    CHECK(!is_linear(done, 2)); /* lost */
+            h.done[t][i] = (operation){LEN, 0, 0, 1000, 1000}; /* at the end: it is empty */
+    h.done[0][0] = (operation){TRY_SEND, 1, 0, 0, 1};
+    h.done[0][1] = (operation){TRY_SEND, 2, 0, 2, 3};
+    h.done[1][0] = (operation){TRY_RECV, 1, 0, 4, 7};
+    h.done[2][0] = (operation){TRY_RECV, 2, 0, 5,
+                               6}; /* at the same time: the second one first is fine */
+    CHECK(is_linear(&h, 2));
+    CHECK(!is_linear(&h, 1)); /* the second send had no slot */
+    h.done[1][0].begin = 7, h.done[1][0].end = 8;
+    CHECK(!is_linear(&h, 2)); /* not when it began after the other one had ended */
+    h.done[1][0] = (operation){TRY_RECV, 2, 0, 4, 7};
+    CHECK(!is_linear(&h, 2)); /* twice */
+    h.done[1][0] = (operation){TRY_RECV, 0, -EAGAIN, 4, 7};
+    CHECK(!is_linear(&h, 2)); /* lost */
 }
