@@ -398,7 +398,8 @@ static aw_poll recv_poll(aw_future *self, aw_cx *cx) {
     aw__lock(&c->lock);
     bool fresh = self->state == AW__WAIT_FRESH;
     bool usual = fresh ? has_message(c) : self->state == AW__WAIT_DONE && f->out == 0 && c->len;
-    if (AW__UNLIKELY(!usual || c->first != c->last || c->senders.first || is_closed(c)))
+    bool ends_block = c->first != c->last && c->first->count == 1;
+    if (AW__UNLIKELY(!usual || ends_block || c->senders.first || is_closed(c)))
         return recv_locked(self, cx);
     c->woken -= !fresh;
     f->number = c->first->number;
