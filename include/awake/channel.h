@@ -19,7 +19,8 @@
  *
  * The value of a send or a receive is borrowed until that future has ended. A receiver that is cancelled takes nothing with
  * it. A finished receive that is discarded puts its messages back to where they were; for that the value must still
- * be there. Only when there is no memory for that it is released, and the log says so. */
+ * be there. That takes memory when others have sent and received meanwhile; without any the message is released, and
+ * the log says so. */
 #ifndef AWAKE_CHANNEL_H
 #define AWAKE_CHANNEL_H
 
