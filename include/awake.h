@@ -22,6 +22,7 @@
 #include <awake/timeout.h>   /* giving up after a while */
 #include <awake/fiber.h>     /* plain C that can wait */
 #include <awake/scope.h>     /* tasks that borrow, and are waited for */
+#include <awake/join_set.h>  /* tasks, joined in the order of their ends */
 #include <awake/box.h>       /* a future in memory of its own */
 #include <awake/all.h>       /* join_all, try_join_all, select_all over arrays */
 #include <awake/set.h>       /* a growing set, yielding as they finish */

@@ -38,12 +38,6 @@
 
 AW_C_BEGIN
 
-struct aw__member;
-
-typedef struct aw__members {
-    struct aw__member *first, *last;
-} aw__members;
-
 /* What all scopes begin with. Only `out` is for the user. */
 #define AW__SCOPE_HEAD                                                                             \
     aw_future future;                                                                              \

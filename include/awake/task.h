@@ -172,6 +172,11 @@ AW_API int aw_unbudgeted(aw_cx *cx, bool on);
  * one after the other. -ENXIO outside a task. */
 AW_API int aw_pin(aw_cx *cx);
 
+/* Private: tasks of a scope or a join set. */
+typedef struct aw__members {
+    struct aw__member *first, *last;
+} aw__members;
+
 AW_C_END
 
 #endif

@@ -27,8 +27,7 @@ struct aw__member {
     aw_future *task; /* set by the spawn */
     /* The rest is the owner's. */
     aw__member *prev, *next;
-    uint32_t state;
-    bool begun;
+    uint32_t state, flag;
 };
 
 /* As aw_spawn_future; `m` is copied. `asleep`: it runs when it is started, or aborted. */

@@ -4,8 +4,7 @@
 #ifndef AW_SCOPE_MEMBERS_H
 #define AW_SCOPE_MEMBERS_H
 
-#include <awake/scope.h>
-
+#include "core/misuse.h"
 #include "runtime/member.h"
 
 static inline void aw__members_add(aw__members *l, aw__member *m) {
@@ -28,6 +27,27 @@ static inline void aw__members_remove(aw__members *l, aw__member *m) {
     else
         l->last = m->prev;
     m->next = m->prev = NULL;
+}
+
+static inline void aw__members_add_first(aw__members *l, aw__member *m) {
+    m->prev = NULL;
+    m->next = l->first;
+    if (l->first)
+        l->first->prev = m;
+    else
+        l->last = m;
+    l->first = m;
+}
+
+/* Their names, as many as there is space for. Their frames are not looked at: they run. */
+static inline void aw__members_name(aw__text *text, const aw__members *lists, unsigned count) {
+    const char *between = ": ";
+    for (unsigned i = 0; i < count; i++)
+        for (const aw__member *m = lists[i].first; m && text->length < text->size; m = m->next) {
+            aw__text_add(text, "%stask %llu '%s'", between,
+                         (unsigned long long)aw__task_id(m->task), aw__task_name(m->task));
+            between = ", ";
+        }
 }
 
 #endif

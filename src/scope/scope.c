@@ -37,12 +37,9 @@ enum { /* state of a member: which list it is in, or in none */
        FRESH,
        ENDED
 };
-enum {
-    UNOPENED,
-    POLLED,
-    DECIDED,
-    CANCELLED_OUTSIDE
-}; /* state of the scope: what its end will be */
+enum { BEGUN = 1 }; /* flag of a member: it has a place */
+/* state of the scope: what its end will be */
+enum { UNOPENED, POLLED, DECIDED, CANCELLED_OUTSIDE };
 enum { OPEN = 0x5c09e5, BATCH = 32 };
 
 static aw_future *body_of(const aw_scope *s) {
@@ -74,7 +71,7 @@ static void let_run(aw_scope *s) {
     aw__member *m;
     while (!s->ending && has_room(s) && (m = s->members[WAITS].first)) {
         move(s, m, RUNS);
-        m->begun = true;
+        m->flag = BEGUN;
         s->running++;
         aw__member_start(m);
     }
@@ -117,7 +114,7 @@ static void child_ended(aw__member *m, int status, int error) {
     note(s, status, error);
     bool first_error = s->error && !had_error && !s->ending;
     move(s, m, ENDED);
-    s->running -= m->begun;
+    s->running -= m->flag;
     let_run(s);
     tell_rooms(s, &wakes);
     s->count--; /* until now the scope could not go away */
@@ -160,7 +157,7 @@ static void count_out(aw_scope *s, bool begun) {
 /* After it. */
 static void list(aw_scope *s, aw__member *m) {
     aw__lock(&s->lock);
-    if (m->state == FRESH) move(s, m, s->ending ? LEAVES : m->begun ? RUNS : WAITS);
+    if (m->state == FRESH) move(s, m, s->ending ? LEAVES : m->flag == BEGUN ? RUNS : WAITS);
     bool leaves = m->state == LEAVES;
     let_run(s);
     aw__unlock(&s->lock);
@@ -174,7 +171,7 @@ int aw_scope_spawn_future(aw_scope *s, aw_future *f, size_t size, const aw_place
         aw__cancel_unstarted(f);
         return -ECANCELED;
     }
-    aw__member m = {.ended = child_ended, .owner = s, .state = FRESH, .begun = begins};
+    aw__member m = {.ended = child_ended, .owner = s, .state = FRESH, .flag = begins ? BEGUN : 0};
     aw_future *task = aw__spawn_member(s->runtime, f, size, place, &m, !begins);
     int error = aw__task_error(task);
     if (error) {
@@ -380,13 +377,7 @@ static void scope_describe(const aw_future *self, char *buf, size_t size) {
     if (!aw_future_started(self)) return;
     aw__lock(&s->lock);
     aw__text_add(&text, s->count == 1 ? "%zu child" : "%zu children", s->count);
-    const char *between = ": ";
-    for (int list = RUNS; list <= WAITS; list++)
-        for (const aw__member *m = s->members[list].first; m && text.length < size; m = m->next) {
-            aw__text_add(&text, "%stask %llu '%s'", between,
-                         (unsigned long long)aw__task_id(m->task), aw__task_name(m->task));
-            between = ", ";
-        }
+    aw__members_name(&text, s->members, WAITS + 1);
     aw__unlock(&s->lock);
 }
 

@@ -179,7 +179,6 @@ ON_BOTH(a_runtime_that_ends_ends_those_that_wait_for_a_place) {
 
 /* ---- Waiting for room: cancelled everywhere --------------------------------------------------- */
 
-/* cancel-at-every-await: aw_scope_room */
 ON_BOTH(a_wait_for_room_that_never_began_is_gone_at_once) {
     struct by_hand t;
     aw_flag flag = {0};

@@ -42,6 +42,21 @@ AW_FIBER(int, stack_parent) {
     return aw_await_scope_into(&d, AW_CALL(body, .into = &n));
 }
 
+AW_ASYNC(int, set_user, int n; aw_join_set set; struct child *task; aw_join_set_next_future next;
+         aw_join_set_shutdown_future end;) {
+    AW_BEGIN;
+    aw_join_set_spawn(&self->set, AW_CALL(child, .into = &self->n));
+    aw_join_set_abort_all(&self->set);
+    if (aw_join_set_count(&self->set) == 0 || aw_join_set_try_next(&self->set, &self->task) == 0) AW_RETURN(1);
+    AW_AWAIT(self->next, aw_join_set_next(&self->set, &self->task));
+    if (self->task) aw_task_drop(self->task);
+    aw_join_set_detach_all(&self->set);
+    AW_AWAIT(self->end, aw_join_set_shutdown(&self->set));
+    AW_RETURN(0);
+    AW_END;
+}
+
 int main(void) {
+    if (aw_run(AW_CALL(set_user))) return 1;
     return aw_run(AW_CALL(parent)) || aw_run(AW_CALL(stack_parent));
 }

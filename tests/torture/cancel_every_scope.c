@@ -28,6 +28,8 @@ AW_ASYNC(int, chain_child, aw_scope *scope; int parent, holder, more; struct lea
     AW_END;
 }
 
+static bool waits_for_room;
+
 struct chain_body {
     AW_FRAME(int);
     aw_scope *scope;
@@ -42,13 +44,13 @@ static void body_discard(aw_future *self) {
 AW_ASYNC_STATIC(chain_body, .discard = body_discard) {
     AW_BEGIN;
     self->holder = ledger_enter(self->parent);
-    aw_scope_limit(self->scope, chain.style >> 2 & 3);
+    aw_scope_limit(self->scope, waits_for_room ? 1 : chain.style >> 2 & 3);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(aw_scope_spawn(self->scope, AW_CALL(chain_child, .scope = self->scope,
                                                      .parent = self->parent, .more = i)),
                  0);
     CHECK_EQ(aw_scope_spawn(self->scope, chain_leaf(4, self->parent)), 0);
-    if (chain.style & 32) AW_AWAIT(self->room, aw_scope_room(self->scope));
+    if (waits_for_room) AW_AWAIT(self->room, aw_scope_room(self->scope));
     AW_AWAIT(self->leaf, chain_leaf(2, self->holder));
     AW_RETURN(self->leaf.out);
     AW_FINALLY;
@@ -79,7 +81,13 @@ TEST_LIMIT(scope, 60) {
     cut_everywhere((struct specimen){make_scope, take_scope, NULL, leave_scope, NULL});
 }
 
-/* In a box inside a scope inside a timeout. */
+/* cancel-at-every-await: aw_scope_room */
+TEST_LIMIT(scope_room, 60) {
+    waits_for_room = true;
+    cut_everywhere((struct specimen){make_scope, take_scope, NULL, leave_scope, NULL});
+}
+
+/* A scope inside a timeout inside a scope. */
 AW_ASYNC(int, nests, aw_scope *scope; int parent; AW_TIMEOUT(chain_scope) inner;) {
     AW_BEGIN;
     CHECK_EQ(aw_scope_spawn(self->scope, chain_leaf(3, self->parent)), 0);
@@ -103,4 +111,55 @@ static void take_nested(aw_future *f) {
 }
 TEST_LIMIT(scope_in_a_scope, 60) {
     cut_everywhere((struct specimen){make_nested, take_nested, NULL, leave_scope, NULL});
+}
+
+/* ---- Join sets -------------------------------------------------------------------------------- */
+
+static aw_join_set set;
+static struct leaf *task;
+static aw_join_set_next_future next;
+static aw_join_set_shutdown_future end, end_again;
+
+static void fill_set(void) {
+    set = (aw_join_set)AW_JOIN_SET_INIT;
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(aw_task_error(aw_join_set_spawn(&set, chain_leaf(1 + i % 3, 0))), 0);
+}
+static aw_future *make_end_again(void) {
+    end_again = aw_join_set_shutdown(&set);
+    return &end_again.future;
+}
+static void check_set(void) {
+    CHECK_EQ(aw_join_set_count(&set), 0);
+}
+
+/* cancel-at-every-await: aw_join_set_next */
+static aw_future *make_next(void) {
+    fill_set();
+    next = aw_join_set_next(&set, &task);
+    return &next.future;
+}
+static void take_next(aw_future *f) {
+    (void)f;
+    CHECK_EQ(next.out, 0);
+    CHECK_EQ(aw_join_set_count(&set), 3);
+    ledger_give_back(aw_task_take(task));
+}
+TEST(join_set_next) {
+    cut_everywhere((struct specimen){make_next, take_next, make_end_again, check_set, NULL});
+}
+
+/* cancel-at-every-await: aw_join_set_shutdown */
+static aw_future *make_end(void) {
+    fill_set();
+    end = aw_join_set_shutdown(&set);
+    return &end.future;
+}
+static void take_end(aw_future *f) {
+    (void)f;
+    CHECK_EQ(end.out, 0);
+    check_set();
+}
+TEST(join_set_shutdown) {
+    cut_everywhere((struct specimen){make_end, take_end, make_end_again, check_set, NULL});
 }
