@@ -40,6 +40,9 @@ THREADS = (1, 2, 4, 8, 16)
 MEASURES = {
     "spawn/at-once": ("spawn and join 1,000,000 tasks, all at once, each", 80),
     "spawn/one-by-one": ("spawn and join 1,000,000 tasks, one by one, each", 45),
+    "scope/child": ("a scope of 1,000 children, a child", None),
+    "scope/in-a-set": ("... a join set of 1,000 tasks, each", None),
+    "scope/joined": ("... 1,000 tasks spawned and joined, each", None),
     "yield/yield": ("1,000 tasks yield 1,000 times, a yield", 15),
     "notify/round": ("two tasks exchange 1,000,000 notifications, a round", None),
     "locks/mutex-free": ("a free mutex is locked and unlocked", None),
