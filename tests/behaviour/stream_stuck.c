@@ -85,9 +85,10 @@ AW_ASYNC(int, after, int kind; AW_ARRAY_STREAM(int) s; struct slow g; struct slo
     AW_END;
 }
 
-static void until_reported(aw_runtime *rt, kept_log *log) {
-    while (!log_count(log, "lost wake-up"))
-        run_a_while(rt);
+/* Time is virtual: when the second is over all that can run has run. */
+static void run_with(aw_runtime *rt, aw_future *task) {
+    aw__task_drop(task);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(1))), 0);
 }
 
 ON_BOTH(a_task_that_is_stuck_behind_a_stream_is_reported) {
@@ -95,8 +96,10 @@ ON_BOTH(a_task_that_is_stuck_behind_a_stream_is_reported) {
     for (int kind = 0; kind < 4; kind++) {
         kept_log *log = &(kept_log)KEPT_LOG;
         aw_runtime *rt = new_runtime(workers, NULL, log);
-        aw_task_drop(aw_spawn_on(rt, AW_CALL(behind, .kind = kind)));
-        until_reported(rt, log);
+        CHECK_EQ(aw_clock_pause(rt), 0);
+        run_with(rt, AW_TASK(aw_spawn_on(rt, AW_CALL(behind, .kind = kind))));
+        /* Where only the woken are polled that is noticed too, as in a set. */
+        CHECK_EQ(log_count(log, "lost wake-up"), kind == 3 ? 2 : 1);
         CHECK_CONTAINS(log->text, names[kind]);
         aw_runtime_free(rt);
     }
@@ -106,8 +109,8 @@ ON_BOTH(a_task_that_has_used_a_stream_is_reported_when_it_is_stuck) {
     for (int kind = 0; kind < 5; kind++) {
         kept_log *log = &(kept_log)KEPT_LOG;
         aw_runtime *rt = new_runtime(workers, NULL, log);
-        aw_task_drop(aw_spawn_on(rt, AW_CALL(after, .kind = kind)));
-        until_reported(rt, log);
+        CHECK_EQ(aw_clock_pause(rt), 0);
+        run_with(rt, AW_TASK(aw_spawn_on(rt, AW_CALL(after, .kind = kind))));
         CHECK_EQ(log_count(log, "lost wake-up"), 1);
         CHECK_CONTAINS(log->text, "after at ");
         aw_runtime_free(rt);
