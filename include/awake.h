@@ -46,6 +46,7 @@
 #include <awake/generator.h> /* functions that give values */
 #include <awake/merge.h>     /* several streams as one, items in groups */
 #include <awake/buffered.h>  /* a future for each item, several at once */
+#include <awake/io.h>        /* reading and writing descriptors */
 #include <awake/local.h>     /* values that belong to a task */
 #include <awake/alloc.h>     /* bring your own allocator */
 #include <awake/log.h>       /* what the library has to say */

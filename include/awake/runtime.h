@@ -42,7 +42,7 @@ typedef enum aw_flavour {
  * processor of their worker; those of blocking calls are free.
  *
  * The environment is asked where the options say nothing: AWAKE_FLAVOUR (current, multi, per-core; not for a
- * runtime with a `seam`), AWAKE_WORKERS, AWAKE_BLOCKING_THREADS. It is not asked in a program that runs with
+ * runtime with a `seam`), AWAKE_WORKERS, AWAKE_BLOCKING_THREADS, AWAKE_DRIVER. It is not asked in a program that runs with
  * more rights than who started it. */
 
 /* Limits answer -EAGAIN, at once and without waiting: the join of a task that is one too many; a fiber that
@@ -75,12 +75,13 @@ typedef struct aw_runtime_options {
     uint32_t max_tasks;        /* that have not ended; see above. No limit, as for the other two */
     uint32_t max_stacks;       /* of fibers that have begun and not ended */
     uint32_t max_blocking; /* blocking calls that wait, beside one for each of blocking_threads */
+    const char *driver; /* how it waits for descriptors: "epoll" or "poll"; the best that works */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
     {                                                                                              \
         sizeof(aw_runtime_options), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0,                \
-            AW_FLAVOUR_DEFAULT, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0                                 \
+            AW_FLAVOUR_DEFAULT, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, NULL                           \
     }
 
 /* Make a runtime; `options` may be NULL. 0, -ENOMEM, or -EINVAL for options that make no sense.

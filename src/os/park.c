@@ -15,7 +15,7 @@
 
 #include "core/atomic.h"
 
-enum { EMPTY, TOKEN, SLEEPING };
+enum { EMPTY, TOKEN, SLEEPING, ELSEWHERE };
 
 uint64_t aw__os_now(void) {
     struct timespec ts;
@@ -68,10 +68,23 @@ bool aw__os_park(uint32_t *word, uint64_t deadline) {
     }
 }
 
-void aw__os_unpark(uint32_t *word) {
-    if (aw__exchange(word, (uint32_t)TOKEN) == SLEEPING) {
+bool aw__os_unpark(uint32_t *word) {
+    uint32_t was = aw__exchange(word, (uint32_t)TOKEN);
+    if (was == SLEEPING) {
         int saved = errno;
         syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
         errno = saved;
     }
+    return was == ELSEWHERE;
+}
+
+bool aw__os_park_elsewhere(uint32_t *word) {
+    uint32_t seen = EMPTY;
+    if (aw__cas(word, &seen, (uint32_t)ELSEWHERE)) return true;
+    aw__exchange(word, (uint32_t)EMPTY);
+    return false;
+}
+
+bool aw__os_unparked(uint32_t *word) {
+    return aw__exchange(word, (uint32_t)EMPTY) == TOKEN;
 }

@@ -51,6 +51,19 @@ static uint32_t number(const aw_runtime_options *o, uint32_t asked, const char *
     return n < max ? (uint32_t)n : max;
 }
 
+/* What the environment names, or the best that works here. */
+const aw__driver_type *aw__options_driver(const aw_runtime_options *o, const aw_runtime *rt) {
+    static uint32_t reported; /* atomic */
+    const char *name = o->driver;
+    if (!name && !o->ignore_environment) name = aw__environment("AWAKE_DRIVER");
+    const aw__driver_type *type = aw__driver_named(name);
+    if (type) return type;
+    if (!o->driver && !aw__exchange(&reported, 1u))
+        aw__rt_log(rt, AW_LOG_PROBLEM,
+                   "AWAKE_DRIVER is '%.40s', which is none of epoll and poll: ignored", name);
+    return o->driver ? NULL : aw__driver_named(NULL);
+}
+
 void aw__options_settle(aw_runtime_options *o, const aw_runtime *rt) {
     if (o->flavour == AW_FLAVOUR_DEFAULT)
         o->flavour = o->ignore_environment || o->seam ? AW_CURRENT_THREAD

@@ -36,11 +36,17 @@ static int set_seam(aw_runtime *rt, const aw_seam *seam) {
     return !rt->seam.park == !rt->seam.unpark ? 0 : -EINVAL;
 }
 
+static void park_owner(aw_runtime *rt, uint64_t deadline) {
+    aw__events events;
+    aw__place_park(&rt->place, deadline, &events);
+    aw__place_tell(&rt->place, &events);
+}
+
 void aw__rt_park(aw_runtime *rt, uint64_t deadline) {
     if (rt->seam.park)
         rt->seam.park(rt->seam.data, deadline);
     else
-        aw__os_park(&rt->park_word, deadline);
+        park_owner(rt, deadline);
 }
 
 void aw__rt_unpark(aw_runtime *rt) {
@@ -48,7 +54,7 @@ void aw__rt_unpark(aw_runtime *rt) {
     if (rt->seam.unpark)
         rt->seam.unpark(rt->seam.data);
     else
-        aw__os_unpark(&rt->park_word);
+        aw__place_unpark(&rt->place);
 }
 
 static void unpark_owner(aw__wheel *w) {
@@ -89,6 +95,8 @@ int aw_runtime_new_in(aw_runtime **out, void *memory, size_t size,
     rt->name = o.name;
     rt->keep_tasks = o.keep_tasks;
     aw__options_settle(&o, rt);
+    rt->driver_type = aw__options_driver(&o, rt);
+    if (!rt->driver_type) return -EINVAL;
     rt->budget = o.budget ? o.budget : 128;
     rt->cancel_report = o.cancel_report ? o.cancel_report : AW_SEC(1);
     rt->cleanup_deadline = o.cleanup_deadline ? o.cleanup_deadline : AW_SEC(5);

@@ -9,6 +9,7 @@
 
 #include "core/limit.h"
 #include "core/misuse.h"
+#include "driver/place.h"
 #include "os/fork.h"
 #include "runtime/room.h"
 #include "runtime/task.h"
@@ -71,8 +72,9 @@ struct aw_runtime {
     uint64_t outside_ids;  /* atomic: odd: of tasks spawned by others */
     aw__task *inbox;       /* atomic: see inbox.h */
     uint32_t unparks_done; /* atomic */
-    uint32_t park_word;    /* the owner sleeps on it, unless the seam has a way of its own */
-    uint32_t lock;         /* guards what follows, and tasks after the end */
+    aw__place place;       /* the owner sleeps there, unless the seam has a way of its own */
+    const aw__driver_type *driver_type;
+    uint32_t lock;                     /* guards what follows, and tasks after the end */
     struct aw_task_join_future *joins; /* joins that wait on other threads; atomic to peek at */
     struct aw__waiting *waiting;       /* threads that would take over when the owner leaves */
     bool ended;                        /* freed when no task is allocated any more */
@@ -147,6 +149,7 @@ aw__task *aw__current_task(void);  /* of this thread, or NULL */
 
 /* shutdown.c: when no task is left. */
 void aw__rt_end_blocking(aw_runtime *rt);
+void aw__rt_end_drivers(aw_runtime *rt);
 void aw__rt_free_memory(aw_runtime *rt);
 /* Its tasks will never end: it stays, where a leak checker finds it. */
 void aw__rt_leave_alive(aw_runtime *rt);

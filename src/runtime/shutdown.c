@@ -56,11 +56,18 @@ static void finish_runtime(aw_runtime *rt) {
 /* ---- What both do ----------------------------------------------------------------------------- */
 
 void aw__rt_free_memory(aw_runtime *rt) {
+    aw__place_free(&rt->place);
     if (rt->pool) aw__pool_free(rt);
     if (!rt->in_storage) aw__release(rt->allocator, rt, sizeof *rt);
 }
 
 /* No task is left, so no call waits or is waited for. */
+void aw__rt_end_drivers(aw_runtime *rt) {
+    aw__place_close(&rt->place);
+    for (uint32_t i = 0; rt->pool && i < rt->pool->count; i++)
+        aw__place_close(&rt->pool->workers[i].place);
+}
+
 void aw__rt_end_blocking(aw_runtime *rt) {
     uint32_t left = rt->blocking ? aw__blocking_end(rt->blocking) : 0;
     rt->blocking = NULL;
@@ -99,6 +106,7 @@ void aw_runtime_free(aw_runtime *rt) {
     }
     close_runtime(rt, "aw_runtime_free", AW_FOREVER);
     aw__rt_end_blocking(rt);
+    aw__rt_end_drivers(rt);
     aw__report_sleeps(rt, rt->wheel.count);
     finish_runtime(rt);
 }
@@ -121,6 +129,7 @@ void aw_runtime_abandon(aw_runtime *rt) {
                         rt->live);
     } else {
         aw__rt_end_blocking(rt);
+        aw__rt_end_drivers(rt);
         aw__report_sleeps(rt, rt->wheel.count);
     }
     finish_runtime(rt);

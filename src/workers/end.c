@@ -93,6 +93,7 @@ static void end_workers(aw__pool *p) {
     }
     aw__rt_end_blocking(p->rt);
     aw__pool_stop(p, p->count);
+    aw__rt_end_drivers(p->rt);
 }
 
 /* All threads have left, or the only one is this. */

@@ -80,6 +80,7 @@ static void take_over(aw__worker *w) {
     aw__pool *p = w->pool;
     uint64_t now = aw__rt_now(p->rt);
     if (aw__load_relaxed(&w->wheel.soonest) <= now) aw__wheel_advance(&w->wheel, now);
+    aw__place_turn(&w->place);
     /* After the timers: on its own thread (aw_block_in_place) the task that one woke is here. */
     aw__lock(&p->look_lock); /* for a moment it is in no queue */
     aw__task *t = aw__lifo_take(&w->lifo);

@@ -73,6 +73,8 @@ int aw__pool_new(aw_runtime *rt, uint32_t workers, bool apart) {
 void aw__pool_free(aw_runtime *rt) {
     aw__pool *p = rt->pool;
     uint32_t workers = p->count;
+    for (uint32_t i = 0; i < workers; i++)
+        aw__place_free(&p->workers[i].place);
     rt->pool = NULL;
     aw__release(rt->allocator, p->memory, bytes(workers));
 }

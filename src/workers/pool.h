@@ -44,7 +44,7 @@ typedef struct aw__worker {
     pthread_t thread;
     /* Shared with the others. */
     aw__sleeper sleeper __attribute__((aligned(64)));
-    uint32_t park_word;
+    aw__place place;
     aw__pinned pinned;
     aw__wheel wheel;             /* has its own lock */
     aw_worker_counters counters; /* those that only grow */

@@ -5,7 +5,7 @@
 #include "workers/pool.h"
 
 void aw__worker_unpark(aw__worker *w) {
-    aw__os_unpark(&w->park_word);
+    aw__place_unpark(&w->place);
 }
 
 void aw__pool_notify(aw__pool *p) {

@@ -124,6 +124,7 @@ static aw__task *take(aw__worker *w) {
     aw__task *t;
     if (++w->tick % TURNS == 0) {
         fire_timers(w);
+        aw__place_turn(&w->place);
         if ((t = take_injected(w))) return t;
     }
     if ((t = take_local(w)) || (t = take_injected(w))) return t;
@@ -137,6 +138,8 @@ static aw__task *take(aw__worker *w) {
 
 static void park(aw__worker *w) {
     aw__pool *p = w->pool;
+    aw__events events;
+    events.count = 0;
     bool last = aw__idle_park(&p->idle, &w->sleeper, w->searching);
     uint64_t next = aw__wheel_next(&w->wheel, false);
     if (aw__load_acquire(&p->rt->paused)) next = AW_FOREVER; /* it stands still */
@@ -151,12 +154,13 @@ static void park(aw__worker *w) {
     if (!work && !aw__pinned_sent(&w->pinned) && !aw__load_acquire(&p->stop)) {
         aw__count(&w->counters.parks);
         aw__busy_end(&w->busy, aw__os_now());
-        if (aw__os_park(&w->park_word, next)) aw__count(&w->counters.wakes);
+        if (aw__place_park(&w->place, next, &events)) aw__count(&w->counters.wakes);
         aw__busy_begin(&w->busy, aw__os_now());
     }
     w->searching = aw__idle_unpark(&p->idle, &w->sleeper);
     if (work && !w->searching) w->searching = aw__idle_search_on(&p->idle);
     if (aw__load_seq(&p->monitor_asleep)) aw__monitor_wake(p);
+    aw__place_tell(&w->place, &events);
 }
 
 void *aw__worker_main(void *arg) {

@@ -6,7 +6,7 @@
 #include "support/model_park.h"
 
 #include "runtime/runtime.h"
-#define aw__rt_unpark(rt) aw__os_unpark(&(rt)->park_word)
+#define aw__rt_unpark(rt) aw__os_unpark(&(rt)->place.word)
 #include "runtime/inbox.h"
 
 enum { TASKS = 3 };
@@ -72,7 +72,7 @@ static void serve_until(uint64_t deadline) {
         if (aw__load_relaxed(&rt->inbox)) drain();
         if (total >= wanted) break;
         if (!aw__inbox_park(rt)) continue;
-        aw__os_park(&rt->park_word, deadline);
+        aw__os_park(&rt->place.word, deadline);
         aw__inbox_unpark(rt);
         drain();
     }
@@ -157,7 +157,7 @@ static void serve(void) {
 static void park_without_looking(void) {
     if (aw__load_acquire(&rt->inbox)) return;
     aw__store_release(&rt->inbox, AW__INBOX_PARKED);
-    aw__os_park(&rt->park_word, UINT64_MAX);
+    aw__os_park(&rt->place.word, UINT64_MAX);
 }
 static void free_without_waiting(void) {
     serve_until(0);

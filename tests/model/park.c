@@ -83,15 +83,46 @@ MODEL(each_of_two_tokens_is_taken, .setup = setup_counter, .threads = {park_and_
 MODEL_BROKEN(two_unparks_may_leave_one_token, "deadlock", .setup = setup_counter,
              .threads = {park_again, unpark_twice})
 
+/* ---- Elsewhere --------------------------------------------------------------------------------- */
+
+/* A bell that rings until it is heard, as a descriptor of the system; the place of the bell is known when somebody
+ * sleeps there. */
+static uint32_t bell;
+static uint32_t *bell_of;
+
+static void setup_bell(void) {
+    setup();
+    bell = 0;
+    bell_of = NULL;
+}
+static void ring_or_unpark(void) {
+    model_write(&data[0], 1);
+    if (aw__os_unpark(&word)) aw__store_release((uint32_t *)model_read(&bell_of), 1u);
+}
+static void sleep_by_the_bell(void) {
+    model_write(&bell_of, &bell);
+    if (aw__os_park_elsewhere(&word)) {
+        model_wait(model__has_token, &bell);
+        model_check(aw__os_unparked(&word));
+    }
+    model_check(model_read(&data[0]) == 1);
+}
+MODEL(who_sleeps_elsewhere_is_told_there, .setup = setup_bell,
+      .threads = {sleep_by_the_bell, ring_or_unpark}, .preemptions = MODEL_UNBOUNDED)
+
 /* A token goes from the exchange that leaves it (release) to the one that takes it (acquire). */
 static const struct model_harmless harmless[] = {
     {"aw__os_park", "aw__exchange(", "release", "who parks has nothing to tell who unparks"},
     {"aw__os_park", "aw__cas(", "release", "who parks has nothing to tell who unparks"},
     {"aw__os_park", "aw__cas(", "acquire", "EMPTY is its own"},
     {"aw__os_park", "aw__cas(", "failure", "the exchange that follows takes the token"},
-    {"aw__os_unpark", "aw__exchange(", "acquire", "it does nothing after that but wake"},
+    {"aw__os_park_elsewhere", "aw__cas(", "acquire", "EMPTY is its own"},
+    {"aw__os_park_elsewhere", "aw__cas(", "failure", "the exchange that follows takes the token"},
+    {"aw__os_park_elsewhere", "aw__exchange(", "release", "as in a park"},
+    {"aw__os_unparked", "aw__exchange(", "release", "as in a park"},
     {0}};
 
 MODEL_ORDERS(the_orders_of_parking, "os/park.c", harmless, &model_a_token_is_never_lost,
              &model_a_token_is_taken_even_when_the_deadline_comes,
-             &model_a_token_stands_for_all_unparks_before_it, &model_each_of_two_tokens_is_taken)
+             &model_a_token_stands_for_all_unparks_before_it, &model_each_of_two_tokens_is_taken,
+             &model_who_sleeps_elsewhere_is_told_there)

@@ -205,7 +205,7 @@ static void setup_task(void) {
 static void setup_pinned(void) {
     setup_workers(1);
     spawn(1);
-    pool->workers[0].park_word = 0;
+    pool->workers[0].place.word = 0;
     aw_waker_clone(&task_waker);
 }
 static void setup_borrowed(void) {

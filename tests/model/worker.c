@@ -158,7 +158,7 @@ static void setup_tasks(uint32_t workers, uint32_t count, uint32_t pin) {
         aw__word_pend(&tasks[i]->word);
     }
     for (uint32_t i = 0; i < workers; i++)
-        pool->workers[i].park_word = 0;
+        pool->workers[i].place.word = 0;
 }
 static void setup_pinned(void) {
     setup_tasks(1, 1, 1);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "driver/driver.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/lock.h"
+#include "io/fd.h"
+#include "os/fork.h"
+
+const aw__driver_type *aw__driver_named(const char *name) {
+    static const aw__driver_type *const types[] = {&aw__epoll_driver, &aw__poll_driver};
+    if (!name || !*name) return types[0];
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(name, types[i]->name) == 0) return types[i];
+    return NULL;
+}
+
+static void keep(aw__driver *d) {
+    aw__fetch_add_relaxed(&d->refs, 1u);
+}
+
+static void let_go(aw__driver *d) {
+    if (aw__fetch_sub(&d->refs, 1u) != 1) return;
+    d->type->close(d);
+    if (d->entries) aw__release(d->allocator, d->entries, d->capacity * sizeof *d->entries);
+    aw__release(d->allocator, d, d->type->size);
+}
+
+int aw__driver_open(aw__driver **out, const aw__driver_type *type, const aw_allocator *allocator) {
+    aw__driver *d = aw__alloc(allocator, type->size);
+    if (!d) return -ENOMEM;
+    memset(d, 0, type->size);
+    d->type = type;
+    d->allocator = allocator;
+    d->refs = 1;
+    d->generation = aw__fork_generation;
+    int error = type->open(d);
+    if (error)
+        aw__release(allocator, d, type->size);
+    else
+        *out = d;
+    return error;
+}
+
+/* ---- The table -------------------------------------------------------------------------------- */
+
+static int grow(aw__driver *d) {
+    uint32_t capacity = d->capacity ? 2 * d->capacity : 16;
+    aw__driver_entry *entries = aw__alloc(d->allocator, capacity * sizeof *entries);
+    if (!entries) return -ENOMEM;
+    if (d->entries) {
+        memcpy(entries, d->entries, d->capacity * sizeof *entries);
+        aw__release(d->allocator, d->entries, d->capacity * sizeof *entries);
+    }
+    for (uint32_t i = d->capacity; i < capacity; i++)
+        entries[i] = (aw__driver_entry){NULL, 0, i + 1 < capacity ? i + 2 : 0};
+    d->free = d->capacity + 1;
+    d->entries = entries;
+    d->capacity = capacity;
+    return 0;
+}
+
+int aw__driver_add(aw__driver *d, struct aw__fd *f, int fd, uint32_t *index) {
+    aw__lock(&d->lock);
+    int error = d->closed ? -ESHUTDOWN : d->free ? 0 : grow(d);
+    if (!error) error = d->type->add(d, fd, d->free - 1, d->entries[d->free - 1].age);
+    if (!error) {
+        aw__driver_entry *e = &d->entries[ *index = d->free - 1];
+        d->free = e->next;
+        e->fd = f;
+        keep(d);
+    }
+    aw__unlock(&d->lock);
+    return error;
+}
+
+void aw__driver_remove(aw__driver *d, int fd, uint32_t index) {
+    if (AW__UNLIKELY(d->generation != aw__fork_generation)) return;
+    aw__lock(&d->lock);
+    aw__driver_entry *e = &d->entries[index];
+    d->type->remove(d, fd, index);
+    e->fd = NULL;
+    e->age++;
+    e->next = d->free;
+    d->free = index + 1;
+    aw__unlock(&d->lock);
+    let_go(d);
+}
+
+/* ---- Events ----------------------------------------------------------------------------------- */
+
+static aw__fd *find(aw__driver *d, const aw__event *e) {
+    aw__fd *f = NULL;
+    aw__lock(&d->lock);
+    if (e->index < d->capacity && d->entries[e->index].age == e->age) f = d->entries[e->index].fd;
+    if (f) aw__fd_keep(f);
+    aw__unlock(&d->lock);
+    return f;
+}
+
+void aw__driver_tell(aw__driver *d, const aw__event *events, int count) {
+    for (int i = 0; i < count; i++) {
+        aw__fd *f = find(d, &events[i]);
+        if (!f) continue;
+        aw__fd_ready(f, events[i].ready);
+        aw__fd_let_go(f);
+    }
+}
+
+void aw__driver_turn(aw__driver *d) {
+    aw__event events[AW__EVENTS];
+    aw__driver_tell(d, events, d->type->collect(d, events, 0));
+}
+
+void aw__driver_close(aw__driver *d) {
+    aw__lock(&d->lock);
+    d->closed = true;
+    for (uint32_t i = 0; i < d->capacity; i++) {
+        aw__fd *f = d->entries[i].fd;
+        if (!f) continue;
+        aw__fd_keep(f);
+        aw__unlock(&d->lock);
+        aw__fd_orphan(f);
+        aw__fd_let_go(f);
+        aw__lock(&d->lock);
+    }
+    aw__unlock(&d->lock);
+}
+
+void aw__driver_free(aw__driver *d) {
+    let_go(d);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How a thread waits for the system: for descriptors that become ready, for a deadline, and for other threads, in one
+ * sleep. Each worker has a driver of its own, and so has a runtime without workers; it is made with the first
+ * descriptor that has to wait, until then threads sleep on a futex (place.h).
+ *
+ *   1. Descriptors are registered once, edge-triggered, and stay until they are closed. An event names a place in the
+ *      table, and how often it has been used: one that was collected before its descriptor was closed finds nothing.
+ *   2. Any thread may collect events, several at once: a worker that is stuck does not keep its own. Who has found a
+ *      descriptor in the table holds a reference while it tells it.
+ *   3. The table is under a lock; no event is told under it. A descriptor's own lock (io/fd.h) comes first.
+ *   4. In the child of a fork nothing is taken out: what the system has there is the parent's.
+ *   5. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
+ *      told, and everything later is refused. */
+#ifndef AW_DRIVER_DRIVER_H
+#define AW_DRIVER_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <awake/alloc.h>
+
+struct aw__fd;
+typedef struct aw__driver aw__driver;
+
+/* What is ready: bits of an event. */
+enum { AW__READABLE = 1, AW__WRITABLE = 2, AW__BOTH = 3 };
+
+typedef struct aw__event {
+    uint32_t index, age; /* the place in the table, and its use */
+    uint32_t ready;
+} aw__event;
+
+enum { AW__EVENTS = 64 }; /* collected at a time */
+
+/* What a backend does. Errors are negative errnos. */
+typedef struct aw__driver_type {
+    const char *name;
+    size_t size; /* of the struct that begins with an aw__driver */
+    int (*open)(aw__driver *d);
+    void (*close)(aw__driver *d);
+    /* From now on tell of it; under the table's lock. And not any more; what comes late is sorted out by its age. */
+    int (*add)(aw__driver *d, int fd, uint32_t index, uint32_t age);
+    void (*remove)(aw__driver *d, int fd, uint32_t index);
+    /* Somebody waits for this. NULL: it is told anyway. */
+    void (*want)(aw__driver *d, uint32_t index, uint32_t directions);
+    /* Collect what has happened, or sleep until something does, until `deadline` (CLOCK_MONOTONIC; 0: do not) or an
+     * interrupt. Returns how many. */
+    int (*collect)(aw__driver *d, aw__event *events, uint64_t deadline);
+    /* End the current or the next sleep. Any thread. */
+    void (*interrupt)(aw__driver *d);
+} aw__driver_type;
+
+typedef struct aw__driver_entry {
+    struct aw__fd *fd; /* NULL: free, and `next` is the next one */
+    uint32_t age, next;
+} aw__driver_entry;
+
+struct aw__driver {
+    const aw__driver_type *type;
+    const aw_allocator *allocator;
+    uint32_t generation; /* of the process that made it: in the child of a fork it is not touched */
+    uint32_t refs;       /* atomic: of who uses it, and of each descriptor */
+    uint32_t lock;       /* guards what follows */
+    bool closed;
+    uint32_t capacity, free; /* free: the first one, counted from 1 */
+    aw__driver_entry *entries;
+};
+
+extern const aw__driver_type aw__epoll_driver, aw__poll_driver;
+
+/* The backend that is named, or NULL; by default the best that works here. */
+const aw__driver_type *aw__driver_named(const char *name);
+int aw__driver_open(aw__driver **d, const aw__driver_type *type, const aw_allocator *allocator);
+/* By the runtime, at its end: whoever waits is told. And when nobody can interrupt it any more. */
+void aw__driver_close(aw__driver *d);
+void aw__driver_free(aw__driver *d);
+
+/* Register a descriptor, and take it out again. By who holds its lock. */
+int aw__driver_add(aw__driver *d, struct aw__fd *f, int fd, uint32_t *index);
+void aw__driver_remove(aw__driver *d, int fd, uint32_t index);
+
+/* Tell the descriptors. Any thread, without locks. */
+void aw__driver_tell(aw__driver *d, const aw__event *events, int count);
+/* Collect what is there, and tell. */
+void aw__driver_turn(aw__driver *d);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a thread of a runtime sleeps: on a futex, or, from the first descriptor on that waits with it, in its driver.
+ * The word says how (os/park.h), so who unparks it knows whom to tell. */
+#ifndef AW_DRIVER_PLACE_H
+#define AW_DRIVER_PLACE_H
+
+#include "core/atomic.h"
+#include "driver/driver.h"
+#include "os/park.h"
+
+typedef struct aw__place {
+    uint32_t word;
+    aw__driver *driver; /* atomic; NULL until it is needed, and then always the same */
+} aw__place;
+
+/* What came while it slept, to be told when it is awake in every respect. */
+typedef struct aw__events {
+    int count;
+    aw__event events[AW__EVENTS];
+} aw__events;
+
+bool aw__place_park_in_driver(aw__place *p, uint64_t deadline, aw__events *e);
+
+/* As aw__os_park. */
+static inline bool aw__place_park(aw__place *p, uint64_t deadline, aw__events *e) {
+    e->count = 0;
+    if (!aw__load_acquire(&p->driver)) return aw__os_park(&p->word, deadline);
+    return aw__place_park_in_driver(p, deadline, e);
+}
+
+static inline void aw__place_unpark(aw__place *p) {
+    if (aw__os_unpark(&p->word)) p->driver->type->interrupt(p->driver);
+}
+
+static inline void aw__place_tell(aw__place *p, const aw__events *e) {
+    if (e->count) aw__driver_tell(p->driver, e->events, e->count);
+}
+
+/* Look, without sleeping. */
+static inline void aw__place_turn(aw__place *p) {
+    if (aw__load_relaxed(&p->driver)) aw__driver_turn(p->driver);
+}
+
+/* At the end of the runtime; and when nobody can unpark it any more. */
+void aw__place_close(aw__place *p);
+void aw__place_free(aw__place *p);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What all connections have: the futures and calls that go to their kind. */
+#include <awake/io.h>
+
+void aw_close(aw_conn *c) {
+    if (c) c->type->close(c);
+}
+
+void aw_conn_keep(aw_conn *c) {
+    c->type->keep(c);
+}
+
+void aw_conn_drop(aw_conn *c) {
+    if (c) c->type->drop(c);
+}
+
+static aw_poll io_poll(aw_future *self, aw_cx *cx) {
+    aw_io *op = (aw_io *)self;
+    return op->conn->type->poll(op, cx);
+}
+
+static aw_poll io_cancel(aw_future *self, aw_cx *cx) {
+    aw_io *op = (aw_io *)self;
+    return op->conn->type->cancel(op, cx);
+}
+
+const aw_future_type aw_io_type = {
+    AW_TYPE_OF(aw_io, "io"),
+    .flags = AW_OUT_ERRNO,
+    .poll = io_poll,
+    .cancel = io_cancel,
+};

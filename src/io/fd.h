@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A descriptor and who waits for it.
+ *
+ *   1. An operation first tries the system call. If that would block, it waits for readiness: `ready` has a bit for each
+ *      direction and a tick that grows with each event. Who was told "would block" clears its bit only if the tick
+ *      is still the one that it saw before the call: an event that came in between is not lost.
+ *   2. Who waits looks at `ready` once more under the lock, and then links itself. Who has an event sets `ready`, and then
+ *      takes the lock and wakes all that are linked: one of them sees the other.
+ *   3. It begins with both bits set, and is registered with a driver only when it has to wait for the first time.
+ *   4. Each operation holds a reference from its first poll to its end, whoever closes meanwhile: the number is
+ *      given back to the system (close) when the last one is gone, so no call goes to another's descriptor. A
+ *      close ends all that wait, and what comes later, with -EBADF. */
+#ifndef AW_IO_FD_H
+#define AW_IO_FD_H
+
+#include <awake/io.h>
+
+#include "core/atomic.h"
+#include "driver/driver.h"
+
+typedef struct aw__fd aw__fd;
+
+struct aw__fd {
+    aw_conn conn;
+    uint32_t refs;  /* atomic */
+    uint32_t ready; /* atomic: AW__READABLE, AW__WRITABLE, and the tick */
+    uint32_t lock;  /* guards what follows */
+    int error;      /* why nothing goes on any more, or 0; atomic to peek at */
+    int fd;
+    bool socket;
+    uint32_t index;     /* with the driver */
+    aw__driver *driver; /* NULL: not registered */
+    aw__waiters waiters[2];
+    const aw_allocator *allocator;
+};
+
+extern const aw_conn_type aw__fd_type;
+
+static inline void aw__fd_keep(aw__fd *f) {
+    aw__fetch_add_relaxed(&f->refs, 1u);
+}
+void aw__fd_let_go(aw__fd *f);
+int aw__fd_new(aw_conn **out, int fd);
+
+/* By the driver: this is ready; and: there is no driver any more. */
+void aw__fd_ready(aw__fd *f, uint32_t directions);
+void aw__fd_orphan(aw__fd *f);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The driver for a descriptor that has to wait, in this poll. */
+#ifndef AW_IO_HERE_H
+#define AW_IO_HERE_H
+
+#include <awake/future.h>
+
+#include "driver/driver.h"
+
+/* That of this worker, or of the runtime; one of the workers' for a thread that is in block_on. It is made now if there
+ * is none. 0; -ENXIO without a runtime, with a message; -EOWNERDEAD in the child of a fork; -ENOTSUP where the seam
+ * has a way of its own to sleep; -ENOMEM, -EMFILE. */
+int aw__driver_here(const aw_cx *cx, aw__driver **d);
+
+#endif

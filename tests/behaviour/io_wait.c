@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Waiting for descriptors: nothing that becomes ready is overlooked, nobody waits for one that is closed, and what is
+ * cancelled has touched nothing. */
+#include "support/io.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "io/fd.h"
+#include "support/by_hand.h"
+
+/* ---- Reading and writing ----------------------------------------------------------------------- */
+
+AW_ASYNC(int, read_one, aw_conn *conn; char *to; uint32_t * begun; aw_io io;) {
+    AW_BEGIN;
+    if (self->begun) ADD(*self->begun, 1);
+    AW_AWAIT(self->io, aw_read(self->conn, self->to, 1));
+    AW_RETURN(self->io.out);
+    AW_END;
+}
+
+AW_ASYNC(int, write_one, aw_conn *conn; char byte; aw_io io;) {
+    AW_BEGIN;
+    AW_AWAIT(self->io, aw_write(self->conn, &self->byte, 1));
+    AW_RETURN(self->io.out);
+    AW_END;
+}
+
+enum { ROUNDS = 500 };
+
+AW_ASYNC(int, ask, aw_conn *conn; int i; char byte; aw_io io;) {
+    AW_BEGIN;
+    for (self->i = 0; self->i < ROUNDS; self->i++) {
+        self->byte = (char)self->i;
+        AW_AWAIT(self->io, aw_write(self->conn, &self->byte, 1));
+        CHECK_EQ(self->io.out, 1);
+        AW_AWAIT(self->io, aw_read(self->conn, &self->byte, 1));
+        CHECK_EQ(self->io.out, 1);
+        CHECK_EQ(self->byte, (char)(self->i + 1));
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+/* Until the other end is closed. */
+AW_ASYNC(int, answer, aw_conn *conn; char byte; aw_io io;) {
+    AW_BEGIN;
+    for (;;) {
+        AW_AWAIT(self->io, aw_read(self->conn, &self->byte, 1));
+        if (self->io.out <= 0) break;
+        self->byte++;
+        AW_AWAIT(self->io, aw_write(self->conn, &self->byte, 1));
+        CHECK_EQ(self->io.out, 1);
+    }
+    AW_RETURN(self->io.out);
+    AW_END;
+}
+
+ON_DRIVERS(two_tasks_exchange_bytes) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    io_pair(ends);
+    struct answer *b = aw_spawn_on(rt, AW_CALL(answer, .conn = ends[1]));
+    struct ask *a = aw_spawn_on(rt, AW_CALL(ask, .conn = ends[0]));
+    CHECK_EQ(join_status(rt, &a->future), 0);
+    aw_close(ends[0]);
+    CHECK_EQ(join_status(rt, &b->future), 0);
+    CHECK_EQ(b->out, 0);
+    aw_task_drop(a);
+    aw_task_drop(b);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Many who wait ----------------------------------------------------------------------------- */
+
+enum { MANY = 100 };
+
+static uint32_t reads_pending(aw_conn *c) {
+    aw__fd *f = (aw__fd *)c;
+    uint32_t n = 0;
+    aw__lock(&f->lock);
+    for (const aw__waiter *w = f->waiters[0].first; w; w = w->next)
+        n++;
+    aw__unlock(&f->lock);
+    return n;
+}
+
+/* On workers they run by themselves; otherwise only while somebody is in block_on. */
+AW_ASYNC(int, until_they_wait, aw_conn *conn; uint32_t count; aw_yield pause;) {
+    AW_BEGIN;
+    while (reads_pending(self->conn) < self->count)
+        AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void wait_until_they_wait(aw_runtime *rt, aw_conn *c, uint32_t count) {
+    CHECK_EQ(aw_block_on(rt, AW_CALL(until_they_wait, .conn = c, .count = count)), 0);
+}
+
+ON_DRIVERS(all_who_wait_for_one_descriptor_are_woken) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    struct read_one *tasks[MANY];
+    char to[MANY] = {0}, from[MANY];
+    memset(from, 'x', sizeof from);
+    io_pair(ends);
+    for (int i = 0; i < MANY; i++)
+        tasks[i] = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to[i]));
+    wait_until_they_wait(rt, ends[1], MANY);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), from, MANY), MANY);
+    for (int i = 0; i < MANY; i++) {
+        CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
+        CHECK_EQ(aw_task_take(tasks[i]), 1);
+    }
+    CHECK_EQ(memcmp(to, from, MANY), 0);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(a_close_ends_whoever_waits) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    struct read_one *tasks[MANY];
+    char to;
+    io_pair(ends);
+    for (int i = 0; i < MANY; i++)
+        tasks[i] = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], MANY);
+    aw_conn_keep(ends[1]);
+    aw_close(ends[1]);
+    for (int i = 0; i < MANY; i++) {
+        CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
+        CHECK_EQ(aw_task_take(tasks[i]), -EBADF);
+    }
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -EBADF); /* who still has it */
+    aw_conn_drop(ends[1]);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &to, 1)), 0); /* now it is closed */
+    aw_close(ends[0]);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(who_is_cancelled_has_read_nothing) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to = 0, other = 0;
+    io_pair(ends);
+    struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    aw_task_abort(t);
+    CHECK_EQ(join_status(rt, &t->future), -ECANCELED);
+    aw_task_drop(t);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &other, 1)), 1);
+    CHECK_EQ(other, 'x');
+    CHECK_EQ(to, 0);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Ends -------------------------------------------------------------------------------------- */
+
+ON_DRIVERS(a_connection_may_outlive_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    aw_runtime_free(rt);
+    CHECK_EQ(aw_task_is_finished(t), true);
+    aw_task_drop(t);
+    CHECK_EQ(aw_wait(aw_read(ends[1], &to, 1)), -ESHUTDOWN);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    CHECK_EQ(memory_in_use(&m), 0);
+}
+
+ON_DRIVERS(a_write_to_nobody_is_an_error_and_no_signal) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    int fds[2];
+    io_pair(ends);
+    aw_close(ends[0]);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "x", 1)), -EPIPE);
+    aw_close(ends[1]);
+    CHECK_EQ(pipe(fds), 0);
+    CHECK_EQ(aw_conn_of_fd(&ends[1], fds[1]), 0);
+    close(fds[0]);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "x", 1)), -EPIPE);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}
+
+TEST(without_a_runtime_a_read_does_not_wait) {
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    CHECK_EQ(aw_wait(aw_read(ends[0], &to, 1)), -ENXIO);
+    CHECK_EQ(write(aw_conn_fd(ends[1]), "x", 1), 1);
+    CHECK_EQ(aw_wait(aw_read(ends[0], &to, 1)), 1);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+}
+
+/* ---- A worker that is stuck -------------------------------------------------------------------- */
+
+AW_ASYNC(int, spin, uint32_t *begun; uint32_t * stop;) {
+    AW_BEGIN;
+    STORE(*self->begun, 1);
+    while (!LOAD(*self->stop))
+        sched_yield();
+    AW_RETURN(0);
+    AW_END;
+}
+
+static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
+    aw__fd *f = (aw__fd *)c;
+    aw__lock(&f->lock);
+    aw__driver *d = f->driver;
+    aw__unlock(&f->lock);
+    for (uint32_t i = 0; i < rt->pool->count; i++)
+        if (LOAD(rt->pool->workers[i].place.driver) == d) return i;
+    FAIL("it is with none of them");
+    return 0;
+}
+
+static void others_serve_what_a_stuck_worker_waits_for(const char *driver) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 2}, &m, NULL);
+    aw_conn *ends[2];
+    uint32_t begun = 0, stop = 0;
+    char to = 0;
+    io_pair(ends);
+    struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    uint32_t stuck = worker_of(rt, ends[1]);
+    struct spin *s = aw_spawn_at(rt, stuck, AW_CALL(spin, .begun = &begun, .stop = &stop));
+    WAIT_UNTIL(LOAD(begun));
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 1);
+    STORE(stop, 1);
+    CHECK_EQ(join_status(rt, &s->future), 0);
+    aw_task_drop(s);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+TEST(others_serve_what_a_stuck_worker_waits_for_by_epoll) {
+    others_serve_what_a_stuck_worker_waits_for("epoll");
+}
+TEST(others_serve_what_a_stuck_worker_waits_for_by_poll) {
+    others_serve_what_a_stuck_worker_waits_for("poll");
+}
+
+/* ---- Reading and writing at once, from all sides ------------------------------------------------ */
+
+enum { BYTES = 200000, WRITERS = 4 };
+
+AW_ASYNC(int, write_many, aw_conn *conn; int left; char bytes[1000]; aw_io io;) {
+    AW_BEGIN;
+    memset(self->bytes, 'y', sizeof self->bytes);
+    while (self->left > 0) {
+        AW_AWAIT(self->io,
+                 aw_write(self->conn, self->bytes, self->left < 1000 ? (size_t)self->left : 1000));
+        CHECK_GT(self->io.out, 0);
+        self->left -= self->io.out;
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+AW_ASYNC(int, read_many, aw_conn *conn; int got; char bytes[700]; aw_io io;) {
+    AW_BEGIN;
+    for (;;) {
+        AW_AWAIT(self->io, aw_read(self->conn, self->bytes, sizeof self->bytes));
+        if (self->io.out <= 0) break;
+        self->got += self->io.out;
+    }
+    CHECK_EQ(self->io.out, 0);
+    AW_RETURN(self->got);
+    AW_END;
+}
+
+ON_DRIVERS(no_byte_is_lost_between_many_readers_and_writers) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    struct write_many *writers[WRITERS];
+    struct read_many *readers[WRITERS];
+    int got = 0;
+    io_pair(ends);
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i] = aw_spawn_on(rt, AW_CALL(write_many, .conn = ends[0], .left = BYTES));
+        readers[i] = aw_spawn_on(rt, AW_CALL(read_many, .conn = ends[1]));
+    }
+    for (int i = 0; i < WRITERS; i++)
+        CHECK_EQ(join_status(rt, &writers[i]->future), 0);
+    for (int i = 0; i < WRITERS; i++)
+        aw_task_drop(writers[i]);
+    aw_close(ends[0]);
+    for (int i = 0; i < WRITERS; i++) {
+        CHECK_EQ(join_status(rt, &readers[i]->future), 0);
+        got += aw_task_take(readers[i]);
+    }
+    CHECK_EQ(got, WRITERS * BYTES);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Cancelling --------------------------------------------------------------------------------- */
+
+/* cancel-at-every-await: aw_io */
+TEST(a_read_may_be_cancelled_at_any_point) {
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 1}, NULL, NULL);
+    aw_runtime *before = aw_enter(rt);
+    static aw_flag flag, other; /* a worker may raise it a moment later */
+    aw_conn *ends[2];
+    char to = 0;
+    io_pair(ends);
+    aw_io unstarted = aw_read(ends[1], &to, 1), waits = unstarted, woken = unstarted, again;
+    CHECK_EQ(CANCEL(&unstarted, &flag), AW_CANCELLED);
+    CHECK_EQ(POLL(&waits, &flag), AW_PENDING);
+    CHECK_EQ(POLL(&woken, &flag), AW_PENDING);
+    CHECK_EQ(POLL(&waits, &other), AW_PENDING); /* another waker */
+    CHECK_EQ(CANCEL(&waits, &other), AW_CANCELLED);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    WAIT_UNTIL(aw_flag_take(&flag));
+    CHECK(!aw_flag_take(&other));
+    CHECK_EQ(CANCEL(&woken, &flag), AW_CANCELLED); /* it was woken, and has read nothing */
+    CHECK_EQ(to, 0);
+    again = aw_read(ends[1], &to, 1);
+    CHECK_EQ(POLL(&again, &flag), AW_READY);
+    CHECK_EQ(to, 'x');
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    aw_leave(before);
+    workers_end(rt, NULL);
+}
+
+/* ---- Choosing ----------------------------------------------------------------------------------- */
+
+TEST(a_driver_that_does_not_exist_is_refused) {
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    o.driver = "kqueue";
+    CHECK_EQ(aw_runtime_new(&rt, &o), -EINVAL);
+}
+
+TEST(the_environment_chooses_unless_the_program_does) {
+    kept_log log = KEPT_LOG;
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    o.log = keep_log;
+    o.log_data = &log;
+    setenv("AWAKE_DRIVER", "poll", 1);
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    CHECK(rt->driver_type == &aw__poll_driver);
+    aw_runtime_free(rt);
+    o.driver = "epoll";
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    CHECK(rt->driver_type == &aw__epoll_driver);
+    aw_runtime_free(rt);
+    o.driver = NULL;
+    setenv("AWAKE_DRIVER", "nonsense", 1);
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    CHECK(rt->driver_type == &aw__epoll_driver);
+    CHECK_EQ(log_count(&log, "AWAKE_DRIVER is 'nonsense'"), 1);
+    aw_runtime_free(rt);
+}
+
+/* ---- The child of a fork ------------------------------------------------------------------------ */
+
+ON_DRIVERS(a_child_that_closes_takes_nothing_from_its_parent) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    char to = 0;
+    io_pair(ends);
+    struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    if (how.workers) WAIT_UNTIL(workers_sleep(rt->pool));
+    pid_t child = fork();
+    if (child == 0) {
+        aw_close(ends[1]);
+        aw_close(ends[0]);
+        _exit(0);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 1);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}

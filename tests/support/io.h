@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the tests of input and output share: each runs on each driver, on the current thread and on workers. */
+#ifndef AWAKE_TEST_IO_H
+#define AWAKE_TEST_IO_H
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <awake/io.h>
+
+#include "support/workers.h"
+
+struct io_setup {
+    const char *driver;
+    uint32_t workers; /* 0: the current-thread flavour */
+};
+
+#define ON_DRIVERS(name)                                                                           \
+    static void name##_body(struct io_setup how);                                                  \
+    ON__DRIVER(name, epoll)                                                                        \
+    ON__DRIVER(name, poll)                                                                         \
+    static void name##_body(struct io_setup how)
+#define ON__DRIVER(name, driver)                                                                   \
+    TEST(name##_by_##driver) {                                                                     \
+        name##_body((struct io_setup){#driver, 0});                                                \
+    }                                                                                              \
+    TEST(name##_by_##driver##_on_1_worker) {                                                       \
+        name##_body((struct io_setup){#driver, 1});                                                \
+    }                                                                                              \
+    TEST(name##_by_##driver##_on_8_workers) {                                                      \
+        name##_body((struct io_setup){#driver, 8});                                                \
+    }
+
+HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
+    aw_runtime_options o = workers_options(how.workers, m, log);
+    aw_runtime *rt;
+    if (m) memory_init(m);
+    o.driver = how.driver;
+    o.flavour = how.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    o.keep_tasks = !how.workers;
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    return rt;
+}
+
+/* Two ends that are connected. */
+HELPER void io_pair(aw_conn *ends[2]) {
+    int fds[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    CHECK_EQ(aw_conn_of_fd(&ends[0], fds[0]), 0);
+    CHECK_EQ(aw_conn_of_fd(&ends[1], fds[1]), 0);
+}
+
+#endif
