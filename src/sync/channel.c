@@ -339,7 +339,8 @@ static aw_poll send_poll(aw_future *self, aw_cx *cx) {
     bool usual = self->state == AW__WAIT_FRESH && !is_closed(c) && has_slot(c);
     if (AW__UNLIKELY(!usual || aw__blocks_full(c))) return send_locked(self, cx);
     aw__blocks_push(c, f->value);
-    return c->receivers.first ? sent_to_waiter(f, cx) : done_at_once(f, true, cx);
+    if (c->receivers.first && has_message(c)) return sent_to_waiter(f, cx);
+    return done_at_once(f, true, cx);
 }
 
 static aw_poll send_cancel(aw_future *self, aw_cx *cx) {

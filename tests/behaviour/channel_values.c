@@ -257,6 +257,27 @@ TEST(a_try_takes_what_is_there_and_who_was_woken_for_it_waits_again_as_the_first
     aw_channel_free(&c);
 }
 
+TEST(a_message_for_which_somebody_is_awake_already_wakes_nobody_else) {
+    ints c;
+    aw_flag flag[3] = {{0}};
+    int n[2], m = 1;
+    init(&c, 5);
+    aw_channel_future r[2] = {aw_channel_recv(&c, &n[0]), aw_channel_recv(&c, &n[1])};
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(POLL(&r[i], &flag[i]), AW_PENDING);
+    fill(&c, 0, 1);
+    CHECK(aw_flag_take(&flag[0]));
+    CHECK_EQ(take(&c), 0);
+    aw_channel_future s = aw_channel_send(
+        &c, &m); /* the first has not looked yet, and finds this one */
+    CHECK_EQ(POLL(&s, &flag[2]), AW_READY);
+    CHECK(!aw_flag_take(&flag[1]));
+    CHECK_EQ(POLL(&r[0], &flag[0]), AW_READY);
+    CHECK_EQ(n[0], 1);
+    CHECK_EQ(CANCEL(&r[1], &flag[1]), AW_CANCELLED);
+    aw_channel_free(&c);
+}
+
 TEST(a_slot_that_becomes_free_goes_to_who_asked_first) {
     ints c;
     aw_flag flag[4] = {{0}};
