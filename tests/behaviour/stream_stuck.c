@@ -117,6 +117,42 @@ ON_BOTH(a_task_that_has_used_a_stream_is_reported_when_it_is_stuck) {
     }
 }
 
+/* What was given up while it waited is over: its waits do not count for the next one. */
+AW_ASYNC(int, second_never, int n; aw_sleep nap; aw_poll_fn never;) {
+    AW_BEGIN;
+    if (self->n == 0)
+        AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(2)));
+    else
+        AW_AWAIT(self->never, aw_poll_fn_of(forget, NULL));
+    AW_RETURN(0);
+    AW_END;
+}
+AW_MAP_ASYNC(struct second_never, second_stuck, int) {
+    return AW_CALL(second_never, .n = *item);
+}
+AW_ASYNC(int, then_stuck, AW_ARRAY_STREAM(int) s; struct second_stuck map;
+         AW_TIMEOUT(aw_stream_next_future) next; aw_stream_next_future last;) {
+    AW_BEGIN;
+    numbers[1] = 1;
+    aw_stream_array(&self->s, numbers, 2);
+    self->map = AW_OVER(second_stuck, &self->s);
+    do {
+        AW_AWAIT_FOR(self->next, AW_USEC(200), aw_stream_next(&self->map));
+    } while (self->next.out);
+    AW_AWAIT(self->last, aw_stream_next(&self->map));
+    AW_RETURN(0);
+    AW_END;
+}
+ON_BOTH(a_future_that_was_given_up_for_a_while_does_not_hide_the_next_one) {
+    kept_log *log = &(kept_log)KEPT_LOG;
+    aw_runtime *rt = new_runtime(workers, NULL, log);
+    CHECK_EQ(aw_clock_pause(rt), 0);
+    run_with(rt, AW_TASK(aw_spawn_on(rt, AW_CALL(then_stuck))));
+    CHECK_EQ(log_count(log, "lost wake-up"), 1);
+    CHECK_CONTAINS(log->text, "second_never at ");
+    aw_runtime_free(rt);
+}
+
 /* ---- A cancel is bounded ---------------------------------------------------------------------- */
 
 /* Waits once, and then never again: only the budget stops it. */
