@@ -6,8 +6,6 @@
 
 #include "support/chain.h"
 
-ALL_ON_THIS_THREAD("the tasks keep one book; see stress/scope_trees.c");
-
 /* A child with a frame of its own, which ends before that of the body. */
 AW_ASYNC(int, chain_child, aw_scope *scope; int parent, holder, more; struct leaf leaf;) {
     AW_BEGIN;

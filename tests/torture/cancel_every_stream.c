@@ -6,8 +6,6 @@
 
 #include "support/chain.h"
 
-ALL_ON_THIS_THREAD("the tasks keep one book; see stress/streams.c");
-
 enum { ITEMS = 3 };
 
 /* Which items came out, in which order: items carry a number beside their token. */
