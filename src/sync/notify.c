@@ -6,7 +6,8 @@
  * more when its frame goes away.
  *
  * notify_waiters may have to let the lock go between wakes. It wakes those whose generation is older
- * than the one it began, so that whoever comes meanwhile is not woken by it. A generation counts in steps
+ * than the one it began, so that whoever comes meanwhile is not woken by it; and a notify_one that comes
+ * meanwhile passes them by, so that it is not lost on one that is notified already. A generation counts in steps
  * that leave the low bits of a waiter's `state` free, and wraps around: those that meet are close. */
 #include <awake/notify.h>
 
@@ -40,19 +41,22 @@ static void deliver(aw_notify *n, aw_notified *w, uint32_t how, aw_waker *later)
     aw__wake_or_clone(&w->waker, later);
 }
 
+static bool is_older(const aw_notified *w, uint32_t generation) {
+    return (int32_t)((w->future.state & ~(uint32_t)HOW) - generation) < 0;
+}
+
 void aw_notify_one(aw_notify *n) {
     aw_waker later = {NULL, NULL};
     aw__lock(&n->lock);
-    if (n->first)
-        deliver(n, n->first, BY_ONE, &later);
+    aw_notified *w = n->first;
+    while (w && is_older(w, n->generation))
+        w = w->next;
+    if (w)
+        deliver(n, w, BY_ONE, &later);
     else
         n->permit = 1;
     aw__unlock(&n->lock);
     if (later.type) aw_waker_wake(later);
-}
-
-static bool is_older(const aw_notified *w, uint32_t generation) {
-    return (int32_t)((w->future.state & ~(uint32_t)HOW) - generation) < 0;
 }
 
 void aw_notify_waiters(aw_notify *n) {

@@ -196,6 +196,34 @@ TEST(notifying_all_inside_a_wake_wakes_each_once) {
     CHECK_EQ(notify.permit, 0);
 }
 
+static void bring_one_and_notify_it(struct actor *self) {
+    if (self->number != 0) return;
+    actor_wait(&newcomers[0], WAITERS);
+    aw_notify_one(&notify);
+}
+
+TEST(notifying_one_inside_a_wake_is_for_who_waits_then_and_not_for_one_that_has_been_notified) {
+    act = bring_one_and_notify_it;
+    all_wait();
+    aw_notify_waiters(&notify);
+    check_all_woken_once();
+    CHECK_EQ(newcomers[0].wakes, 1);
+    CHECK_EQ(actor_poll(&newcomers[0]), AW_READY);
+    CHECK_EQ(notify.permit, 0);
+}
+
+static void notify_one_inside(struct actor *self) {
+    if (self->number == 0) aw_notify_one(&notify);
+}
+
+TEST(notifying_one_inside_a_wake_is_kept_when_nobody_else_waits) {
+    act = notify_one_inside;
+    all_wait();
+    aw_notify_waiters(&notify);
+    check_all_woken_once();
+    CHECK_EQ(notify.permit, 1);
+}
+
 /* ---- Tasks ------------------------------------------------------------------------------------ */
 
 static int served;
