@@ -117,12 +117,11 @@ static AW__COLD int add_block(aw_channel *c) {
     aw__unlock(&c->lock);
     aw__block *b = aw__block_new(allocator, aw__block_slots(size), size);
     aw__lock(&c->lock);
-    if (!b) return aw__blocks_full(c) ? -ENOMEM : 0;
     if (!is_closed(c)) {
-        aw__blocks_keep(c, b);
-        return 0;
+        if (b) aw__blocks_keep(c, b);
+        return aw__blocks_full(c) ? -ENOMEM : 0;
     }
-    /* What is inside may be released just now by who abandoned it, without the lock. */
+    /* What is inside may be released just now by who abandoned it, without the lock: it is not looked at. */
     aw__unlock(&c->lock);
     aw__blocks_free(b, allocator, size);
     aw__lock(&c->lock);

@@ -58,7 +58,14 @@ static void release_block(const aw_channel *c, aw__block *b) {
     }
 }
 
-/* Nobody sends or receives any more. */
+/* With the lock, or when nobody uses it any more: whoever does this has what is inside for itself. Nobody puts anything in or
+ * takes anything out after it, also when a release tries to. */
+static void seal(aw_channel *c) {
+    c->flags |= AW__CHANNEL_CLOSED | AW__CHANNEL_ABANDONED;
+    c->len = c->woken = 0;
+}
+
+/* Sealed, and without the lock. */
 static void empty(aw_channel *c) {
     for (aw__block *b = c->first, *next; b; b = next) {
         next = b->next;
@@ -79,6 +86,7 @@ static void check_unused(const aw_channel *c) {
 
 void aw__channel_free(aw_channel *c) {
     check_unused(c);
+    seal(c);
     empty(c);
     if (c->flags & AW__CHANNEL_OWNS_RING)
         aw__release(c->allocator, c->ring.items, ring_bytes(c->capacity, c->size));
@@ -123,6 +131,7 @@ static void drop(aw_channel *c, uint32_t *count) {
     aw__unlock(&c->lock);
     if (!gone) return;
     check_unused(c);
+    seal(c);
     empty(c);
     aw__release(c->allocator, c, counted_bytes(c->capacity, c->size));
 }
@@ -167,12 +176,11 @@ void aw__channel_weak_drop(aw_channel *c) {
     drop(c, &c->weak_count);
 }
 
-/* Whoever sets ABANDONED has what is inside for itself: nobody puts anything in or takes anything out after it. */
+/* With the lock, which is given back. */
 static void abandon(aw_channel *c) {
     aw__after a;
     aw__after_begin(&a);
-    c->flags |= AW__CHANNEL_CLOSED | AW__CHANNEL_ABANDONED;
-    c->len = c->woken = 0;
+    seal(c);
     aw__channel_unlock(c, &a);
     empty(c);
 }

@@ -4,6 +4,8 @@
 #include "test.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include "support/by_hand.h"
 #include "support/memory.h"
@@ -156,6 +158,72 @@ TEST(freeing_releases_what_is_left) {
     CHECK_EQ(released[0] * 100 + released[1] * 10 + released[2], 123);
 }
 
+/* ---- A sender that is still getting memory ----------------------------------------------------- */
+
+static _Thread_local bool slow; /* what it asks for comes after `go` */
+static int getting, go, sent;   /* atomic */
+static bool refused;
+static void *telling; /* memory: when it has been given back it is time to `go`, until it is sent */
+
+static void until(int *event) {
+    while (!__atomic_load_n(event, __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+static void happens(int *event) {
+    __atomic_store_n(event, 1, __ATOMIC_RELEASE);
+}
+
+static void *slow_alloc(void *data, size_t size) {
+    if (!slow) return memory_alloc(data, size);
+    happens(&getting);
+    until(&go);
+    return refused ? NULL : memory_alloc(data, size);
+}
+
+static void telling_release(void *data, void *p, size_t size) {
+    memory_release(data, p, size);
+    if (p != telling) return;
+    happens(&go);
+    until(&sent);
+}
+
+static void *send_slowly(void *c) {
+    slow = true;
+    CHECK_EQ(aw_channel_try_send((ints *)c, &(int){1}), -EPIPE);
+    happens(&sent);
+    return NULL;
+}
+
+/* It comes back, with a block or without, while the others are being given back. An address sanitizer sees it. */
+static void last_receiver_goes_meanwhile(bool without) {
+    ints *c = new_channel(AW_UNBOUNDED);
+    pthread_t sender;
+    getting = go = sent = 0;
+    refused = without;
+    memory.allocator = (aw_allocator){slow_alloc, telling_release, &memory};
+    aw_channel_set_release(c, NULL);
+    fill(c, 0, 1);
+    telling = c->channel.last;
+    fill(c, 1, (int)c->channel.last->slots - 1);
+    CHECK_EQ(pthread_create(&sender, NULL, send_slowly, c), 0);
+    until(&getting);
+    aw_channel_receiver_drop(c);
+    CHECK_EQ(pthread_join(sender, NULL), 0);
+    aw_channel_sender_drop(c);
+    memory_check_empty(&memory);
+}
+
+TEST(the_last_receiver_may_go_while_a_sender_gets_memory) {
+    last_receiver_goes_meanwhile(false);
+}
+
+TEST(the_last_receiver_may_go_while_a_sender_gets_no_memory) {
+    last_receiver_goes_meanwhile(true);
+}
+
+/* ---- A release that uses the channel ----------------------------------------------------------- */
+
 static ints *sent_to;
 static void send_on(void *item) {
     int n = *(int *)item + 100;
@@ -183,4 +251,28 @@ TEST(a_release_may_send) {
     CHECK_EQ(releases, 2);
     aw_channel_sender_drop(c);
     memory_check_empty(&memory);
+}
+
+static ints *freed;
+static void use_it(void *item) {
+    note_release(item);
+    CHECK_EQ(aw_channel_try_send(freed, &(int){1}), -EPIPE);
+    CHECK_EQ(aw_channel_try_recv(freed, &(int){1}), -EPIPE);
+    CHECK_EQ(aw_channel_len(freed), 0);
+}
+
+TEST(a_release_may_use_a_channel_that_is_being_freed) {
+    for (int unbounded = 0; unbounded < 2; unbounded++) {
+        ints c;
+        memory_init(&memory);
+        aw_set_allocator(&memory.allocator);
+        releases = 0;
+        CHECK_EQ(aw_channel_init(&c, unbounded ? AW_UNBOUNDED : 4), 0);
+        aw_channel_set_release(&c, use_it);
+        freed = &c;
+        fill(&c, 0, 3);
+        aw_channel_free(&c);
+        CHECK_EQ(releases, 3);
+        memory_check_empty(&memory);
+    }
 }
