@@ -52,6 +52,7 @@ typedef struct aw_channel {
     aw__block *first;  /* what was put back, then */
     aw__block *last;   /* `ring`, or the block that an unbounded one fills */
     aw__waiters receivers, senders, closers;
+    uint64_t receivers_came; /* so many have waited: their numbers */
     aw__block ring;
     aw__block *spare;
     aw_release_fn *release;
@@ -167,7 +168,7 @@ typedef struct aw_channel_future {
     AW__WAITER;
     aw_channel *channel;
     void *value;
-    uint64_t number; /* of the first message that it received */
+    uint64_t number; /* of the first message that it received; while it waits, its own: channel.c */
 } aw_channel_future;
 
 AW_API extern const aw_future_type aw_channel_send_type;

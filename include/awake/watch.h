@@ -113,7 +113,7 @@ typedef struct aw_watch_future {
     AW__WAITER;
     aw_watch *watch;
     aw_watch_receiver *receiver;
-    uint64_t before; /* what the receiver had seen */
+    uint64_t before; /* what the receiver had seen when it last looked */
 } aw_watch_future;
 
 AW_API extern const aw_future_type aw_watch_changed_type;

@@ -8,7 +8,9 @@
  *   2. `left` of a slot counts those who have still to receive it: all that were subscribed when it was sent, less
  *      those who have it, or have unsubscribed. At 0 the element is gone: the last receiver got it, or it was released.
  *   3. A receiver that waits has received everything: so when a message comes, all that wait are woken, some at
- *      a time, and the lock is free in between. Those who come to wait meanwhile have the new one already.
+ *      a time, and the lock is free in between. Those who come to wait meanwhile, or wait again, have the new one already. What
+ *      counts is where the receiver was when it began to wait: it may have gone on in another way, and must not keep
+ *      those behind it from being woken.
  *   4. Elements are released when the lock is free: a release may send. */
 #include <awake/broadcast.h>
 
@@ -86,7 +88,7 @@ void aw__broadcast_free(aw_broadcast *b) {
 static aw__waiters *ready_queue(void *owner) {
     aw_broadcast *b = owner;
     aw__waiter *first = b->receivers.first;
-    if (first && (of(first)->receiver->next != b->next || b->flags & CLOSED)) return &b->receivers;
+    if (first && (of(first)->before != b->next || b->flags & CLOSED)) return &b->receivers;
     return b->closers.first && !b->receiver_count ? &b->closers : NULL;
 }
 
@@ -211,10 +213,12 @@ static void plain_unlock(aw__waiter *w, void *after) {
 }
 
 static int recv_look(aw__waiter *w, bool fresh, void *after) {
-    (void)fresh, (void)after;
+    (void)after;
     aw_broadcast_future *f = of(w);
     f->before = f->receiver->next;
-    return receive(f->broadcast, f->receiver, f->value);
+    int out = receive(f->broadcast, f->receiver, f->value);
+    if (out == -EAGAIN && !fresh) aw__waiters_add(&f->broadcast->receivers, w);
+    return out;
 }
 
 static aw_poll recv_poll(aw_future *self, aw_cx *cx) {

@@ -6,12 +6,13 @@
  *
  *   1. Nobody waits who could go on: while a receiver waits, there is a woken one for each message inside; while a sender
  *      waits, no slot is free. Each change is followed by settle_one(), which ends the waits of those who can go on, the
- *      first that came first. So who finds nobody waiting need not look further.
+ *      first that came first. So who finds nobody waiting need not look further; and who finds somebody waiting has to wait
+ *      behind him, also when the lock is free because some of many are being woken.
  *   2. A waiting sender's message is copied into the queue by who makes a slot free, and the send is done.
  *   3. A waiting receiver is woken for a message, which stays in the queue until that receiver is polled. One that is
  *      cancelled before that leaves it to the next, and the message has never moved. A receive that comes meanwhile waits behind
  *      it. Only a try_recv takes what is there: the queue is not empty, so it cannot say so; then the woken one waits
- *      again, as the first. So every operation is what it is on a plain queue, at the moment at which it has the lock.
+ *      again, where it was: receivers have numbers, in the order in which they came. So every operation is what it is on a plain queue, at the moment at which it has the lock.
  *      A receiver that has finished and is discarded puts its messages back by their numbers.
  *   4. An operation does not touch the channel once the lock is free: who got the message may free it. */
 #include "sync/channel.h"
@@ -22,6 +23,11 @@
 
 static bool has_slot(const aw_channel *c) {
     return c->len + c->reserved < c->capacity;
+}
+
+/* For who comes now. */
+static bool is_full(const aw_channel *c) {
+    return c->senders.first || !has_slot(c);
 }
 
 /* One that nobody was woken for. */
@@ -131,7 +137,7 @@ static AW__COLD int add_block(aw_channel *c) {
 static inline int send(aw_channel *c, const void *value) {
     for (;;) {
         if (is_closed(c)) return -EPIPE;
-        if (!has_slot(c)) return -EAGAIN;
+        if (is_full(c)) return -EAGAIN;
         if (AW__LIKELY(!aw__blocks_full(c))) break;
         if (add_block(c) < 0) return -ENOMEM;
     }
@@ -151,7 +157,7 @@ int aw__channel_try_send(aw_channel *c, const void *value) {
 static int reserve(aw_channel *c) {
     if (aw__unbounded(c)) return -EINVAL;
     if (is_closed(c)) return -EPIPE;
-    if (!has_slot(c)) return -EAGAIN;
+    if (is_full(c)) return -EAGAIN;
     c->reserved++;
     return 0;
 }
@@ -335,11 +341,11 @@ static aw_poll send_poll(aw_future *self, aw_cx *cx) {
     aw_channel *c = f->channel;
     if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
     aw__lock(&c->lock);
-    bool usual = self->state == AW__WAIT_FRESH && !is_closed(c) && has_slot(c);
+    bool usual = self->state == AW__WAIT_FRESH && !is_closed(c) && !is_full(c);
     if (AW__UNLIKELY(!usual || aw__blocks_full(c))) return send_locked(self, cx);
     aw__blocks_push(c, f->value);
-    if (c->receivers.first && has_message(c)) return sent_to_waiter(f, cx);
-    return done_at_once(f, true, cx);
+    bool wake = c->receivers.first && has_message(c);
+    return wake ? sent_to_waiter(f, cx) : done_at_once(f, true, cx);
 }
 
 static aw_poll send_cancel(aw_future *self, aw_cx *cx) {
@@ -362,29 +368,48 @@ static void reserve_discard(aw_future *self) {
 
 /* ---- Receive ---- */
 
-/* Others were woken for what is there: behind them. One that was woken itself looks first. */
+/* Others wait, or were woken for what is there: behind them. One that was woken itself looks first. */
 static inline bool must_wait(aw_channel *c, bool fresh) {
-    if (fresh) return c->len && !has_message(c);
+    if (fresh) return c->receivers.first || (c->len && !has_message(c));
     c->woken--;
     return false;
+}
+
+/* While it waits, `number` is that of the receiver. */
+static int wait_in_order(aw_channel_future *f, bool fresh) {
+    aw_channel *c = f->channel;
+    if (fresh) {
+        f->number = c->receivers_came++;
+        return -EAGAIN;
+    }
+    aw__waiter *next = c->receivers.first;
+    while (next && of(next)->number < f->number)
+        next = next->next;
+    aw__waiters_add_before(&c->receivers, next, (aw__waiter *)f);
+    return -EAGAIN;
 }
 
 static int recv_look(aw__waiter *w, bool fresh, void *after) {
     aw_channel_future *f = of(w);
     aw_channel *c = f->channel;
     if (!fresh && f->out < 0) return f->out; /* nothing will come */
-    if (must_wait(c, fresh)) return -EAGAIN;
-    f->number = c->first->number;
-    return receive(c, f->value, after);
+    uint64_t number = c->first->number;
+    int r = must_wait(c, fresh) ? -EAGAIN : receive(c, f->value, after);
+    if (r == -EAGAIN) return wait_in_order(f, fresh);
+    f->number = number;
+    return r;
 }
 
 static int recv_many_look(aw__waiter *w, bool fresh, void *after) {
     aw_channel_future *f = of(w);
     aw_channel *c = f->channel;
     if (!fresh && f->out < 0) return f->out;
-    if (f->wants && must_wait(c, fresh)) return -EAGAIN;
-    f->number = c->first->number;
-    return receive_many(c, f->value, f->wants, after);
+    uint64_t number = c->first->number;
+    bool wait = f->wants && must_wait(c, fresh);
+    int r = wait ? -EAGAIN : receive_many(c, f->value, f->wants, after);
+    if (r == -EAGAIN) return wait_in_order(f, fresh);
+    f->number = number;
+    return r;
 }
 
 static __attribute__((noinline)) aw_poll recv_locked(aw_future *self, aw_cx *cx) {
@@ -397,7 +422,8 @@ static aw_poll recv_poll(aw_future *self, aw_cx *cx) {
     if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
     aw__lock(&c->lock);
     bool fresh = self->state == AW__WAIT_FRESH;
-    bool usual = fresh ? has_message(c) : self->state == AW__WAIT_DONE && f->out == 0 && c->len;
+    bool usual = fresh ? has_message(c) && !c->receivers.first
+                       : self->state == AW__WAIT_DONE && f->out == 0 && c->len;
     bool ends_block = c->first != c->last && c->first->count == 1;
     if (AW__UNLIKELY(!usual || ends_block || c->senders.first || is_closed(c)))
         return recv_locked(self, cx);

@@ -24,25 +24,22 @@
 enum { AW__WAIT_FRESH, AW__WAITING, AW__WAIT_DONE };
 
 /* Under the lock. */
-static inline void aw__waiters_add(aw__waiters *q, aw__waiter *w) {
-    w->prev = q->last;
-    w->next = NULL;
-    if (q->last)
-        q->last->next = w;
+/* Before that one; NULL: as the last. */
+static inline void aw__waiters_add_before(aw__waiters *q, aw__waiter *next, aw__waiter *w) {
+    w->prev = next ? next->prev : q->last;
+    w->next = next;
+    if (w->prev)
+        w->prev->next = w;
     else
         q->first = w;
-    q->last = w;
-}
-
-/* One that was there before, and was first. */
-static inline void aw__waiters_add_first(aw__waiters *q, aw__waiter *w) {
-    w->prev = NULL;
-    w->next = q->first;
-    if (q->first)
-        q->first->prev = w;
+    if (next)
+        next->prev = w;
     else
         q->last = w;
-    q->first = w;
+}
+
+static inline void aw__waiters_add(aw__waiters *q, aw__waiter *w) {
+    aw__waiters_add_before(q, NULL, w);
 }
 
 static inline void aw__waiters_remove(aw__waiters *q, aw__waiter *w) {
@@ -194,9 +191,9 @@ static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *
     return AW_READY;
 }
 
-/* The same for who has to look again when its wait was ended, and may have to go on waiting, as the first. `look` is called
- * with the lock, at the first poll (`fresh`) and after the wait was ended; it answers with the output or -EAGAIN. `unlock` gives
- * the lock back when it has an output. Both get `after`. */
+/* The same for who has to look again when its wait was ended, and may have to go on waiting. `look` is called with the lock, at
+ * the first poll (`fresh`) and after the wait was ended; it answers with the output or -EAGAIN, and then one that is not
+ * fresh has to be in the queue again, where it belongs. `unlock` gives the lock back when it has an output. Both get `after`. */
 typedef int aw__wait_look(aw__waiter *w, bool fresh, void *after);
 typedef void aw__wait_unlock(aw__waiter *w, void *after);
 
@@ -215,10 +212,7 @@ static inline __attribute__((always_inline)) aw_poll aw__wait_locked_look(
     bool fresh = state == AW__WAIT_FRESH;
     int out = state == AW__WAITING ? -EAGAIN : look(w, fresh, after);
     if (out == -EAGAIN) {
-        if (fresh)
-            aw__waiters_add(q, w);
-        else if (state == AW__WAIT_DONE)
-            aw__waiters_add_first(q, w);
+        if (fresh) aw__waiters_add(q, w);
         bool arm = fresh || !aw_waker_will_wake(&w->waker, cx->waker);
         w->waker = *cx->waker;
         w->future.state = AW__WAITING;

@@ -4,8 +4,9 @@
  * whole.
  *
  * Each receiver remembers the version that it has seen. One that waits has seen the latest: so when the version changes, those
- * at the front of the queue have an older one, and those who come meanwhile have the new one and stay. They are
- * woken some at a time, and the lock is free in between. */
+ * at the front of the queue have an older one, and those who come meanwhile, or wait again, have the new one and stay. They are
+ * woken some at a time, and the lock is free in between. What counts is the version at which one began to wait: its receiver may
+ * see the new one in another way meanwhile, and must not keep those behind it from being woken. */
 #include <awake/watch.h>
 
 #include <string.h>
@@ -34,8 +35,7 @@ void aw__watch_free(aw_watch *w) {
 static aw__waiters *ready_queue(void *owner) {
     aw_watch *w = owner;
     aw__waiter *first = w->receivers.first;
-    if (first && (of(first)->receiver->seen != w->version || !w->sender_count))
-        return &w->receivers;
+    if (first && (of(first)->before != w->version || !w->sender_count)) return &w->receivers;
     return w->closers.first && !w->receiver_count ? &w->closers : NULL;
 }
 
@@ -131,14 +131,19 @@ static void plain_unlock(aw__waiter *w, void *after) {
 }
 
 /* With the lock. */
-static int changed_look(aw__waiter *w, bool fresh, void *after) {
-    (void)fresh, (void)after;
-    aw_watch_receiver *r = of(w)->receiver;
+static int see(aw_watch_future *f) {
+    aw_watch_receiver *r = f->receiver;
     int is = changed(r);
-    if (is == 0) return -EAGAIN;
-    of(w)->before = r->seen;
+    f->before = r->seen;
     r->seen = r->watch->version;
-    return is < 0 ? is : 0;
+    return is > 0 ? 0 : is < 0 ? is : -EAGAIN;
+}
+
+static int changed_look(aw__waiter *w, bool fresh, void *after) {
+    (void)after;
+    int out = see(of(w));
+    if (out == -EAGAIN && !fresh) aw__waiters_add(&of(w)->watch->receivers, w);
+    return out;
 }
 
 static aw_poll changed_poll(aw_future *self, aw_cx *cx) {
@@ -154,9 +159,9 @@ static aw_poll changed_cancel(aw_future *self, aw_cx *cx) {
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&watch->lock);
     bool left = aw__wait_leave(&watch->receivers, w);
-    if (!left) w->out = changed_look(w, false, NULL);
+    bool seen = !left && (w->out = see(of(w))) == -EAGAIN; /* in another way */
     aw__unlock(&watch->lock);
-    return aw__wait_cancelled(w, left, cx);
+    return aw__wait_cancelled(w, left || seen, cx);
 }
 
 static void changed_discard(aw_future *self) {

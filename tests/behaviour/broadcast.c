@@ -3,6 +3,7 @@
  * Broadcast: every receiver gets every message, or is told exactly how many it has missed. */
 #include <errno.h>
 
+#include "support/acting.h"
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -372,6 +373,59 @@ TEST(a_discarded_message_that_is_not_kept_any_more_counts_as_missed) {
     aw_broadcast_unsubscribe(&b, &r);
     aw_broadcast_free(&b);
     CHECK_EQ(objects[1].refs + objects[2].refs + objects[3].refs, 0);
+}
+
+/* ---- While others are being woken -------------------------------------------------------------- */
+
+enum { CROWD = 100 };
+static ints crowd;
+static aw_broadcast_receiver crowd_receivers[CROWD];
+static aw_broadcast_future crowd_waits[CROWD];
+static acting crowd_wakers[CROWD];
+
+static void take_it_before_it_is_told(acting *self) {
+    (void)self;
+    for (int i = 1; i < CROWD - 1; i++)
+        CHECK_EQ(take(&crowd, &crowd_receivers[i]), 7);
+}
+
+static void take_it_and_wait_again(acting *self) {
+    take_it_before_it_is_told(self);
+    for (int i = 1; i < CROWD - 1; i++)
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+}
+
+static void crowd_is_told(void (*act)(acting *)) {
+    static int n[CROWD];
+    init(&crowd, 4);
+    for (int i = 0; i < CROWD; i++) {
+        acting_init(&crowd_wakers[i], i == 0 ? act : NULL);
+        crowd_receivers[i] = aw_broadcast_subscribe(&crowd);
+        crowd_waits[i] = aw_broadcast_recv(&crowd, &crowd_receivers[i], &n[i]);
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+    }
+    send_all(&crowd, 7, 1);
+    CHECK_EQ(crowd_wakers[CROWD - 1].wakes, 1);
+    CHECK_EQ(POLL_ACTING(&crowd_waits[0], &crowd_wakers[0]), AW_READY);
+    CHECK_EQ(POLL_ACTING(&crowd_waits[CROWD - 1], &crowd_wakers[CROWD - 1]), AW_READY);
+    for (int i = 1; i < CROWD - 1; i++)
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+    send_all(&crowd, 8, 1);
+    for (int i = 1; i < CROWD - 1; i++) {
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_READY);
+        CHECK_EQ(n[i], 8);
+    }
+    for (int i = 0; i < CROWD; i++)
+        aw_broadcast_unsubscribe(&crowd, &crowd_receivers[i]);
+    aw_broadcast_free(&crowd);
+}
+
+TEST(one_that_has_the_message_already_does_not_keep_it_from_the_others) {
+    crowd_is_told(take_it_before_it_is_told);
+}
+
+TEST(one_that_waits_again_does_not_keep_the_message_from_the_others) {
+    crowd_is_told(take_it_and_wait_again);
 }
 
 /* cancel-at-every-await: aw_broadcast_closed */

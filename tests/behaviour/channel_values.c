@@ -257,23 +257,51 @@ TEST(a_try_takes_what_is_there_and_who_was_woken_for_it_waits_again_as_the_first
     aw_channel_free(&c);
 }
 
-TEST(a_message_for_which_somebody_is_awake_already_wakes_nobody_else) {
+TEST(those_who_were_woken_for_nothing_wait_again_in_their_order) {
+    for (int backwards = 0; backwards < 2; backwards++) {
+        ints c;
+        aw_flag flag[4] = {{0}};
+        int n[4];
+        aw_channel_future r[4];
+        init(&c, 5);
+        for (int i = 0; i < 4; i++) {
+            r[i] = aw_channel_recv(&c, &n[i]);
+            CHECK_EQ(POLL(&r[i], &flag[i]), AW_PENDING);
+        }
+        fill(&c, 0, 3);
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(take(&c), i);
+        for (int i = 0; i < 3; i++) {
+            int who = backwards ? 2 - i : i;
+            CHECK(aw_flag_take(&flag[who]));
+            CHECK_EQ(POLL(&r[who], &flag[who]), AW_PENDING);
+        }
+        for (int i = 0; i < 4; i++) {
+            fill(&c, 10 + i, 1);
+            CHECK(aw_flag_take(&flag[i]));
+            CHECK_EQ(POLL(&r[i], &flag[i]), AW_READY);
+            CHECK_EQ(n[i], 10 + i);
+        }
+        aw_channel_free(&c);
+    }
+}
+
+TEST(a_message_for_one_that_was_woken_for_nothing_wakes_nobody_behind_it) {
     ints c;
-    aw_flag flag[3] = {{0}};
-    int n[2], m = 1;
-    init(&c, 5);
+    aw_flag flag[2] = {{0}}, sent = {0};
+    int n[2], m = 7;
+    init(&c, 2);
     aw_channel_future r[2] = {aw_channel_recv(&c, &n[0]), aw_channel_recv(&c, &n[1])};
     for (int i = 0; i < 2; i++)
         CHECK_EQ(POLL(&r[i], &flag[i]), AW_PENDING);
     fill(&c, 0, 1);
-    CHECK(aw_flag_take(&flag[0]));
     CHECK_EQ(take(&c), 0);
-    aw_channel_future s = aw_channel_send(
-        &c, &m); /* the first has not looked yet, and finds this one */
-    CHECK_EQ(POLL(&s, &flag[2]), AW_READY);
-    CHECK(!aw_flag_take(&flag[1]));
+    aw_channel_future s = aw_channel_send(&c, &m);
+    CHECK_EQ(POLL(&s, &sent), AW_READY);
+    CHECK(aw_flag_take(&flag[0]) && !aw_flag_take(&flag[1]));
+    CHECK_EQ(POLL(&r[1], &flag[1]), AW_PENDING);
     CHECK_EQ(POLL(&r[0], &flag[0]), AW_READY);
-    CHECK_EQ(n[0], 1);
+    CHECK_EQ(n[0], 7);
     CHECK_EQ(CANCEL(&r[1], &flag[1]), AW_CANCELLED);
     aw_channel_free(&c);
 }

@@ -3,6 +3,7 @@
  * Watch: receivers see the latest value, and the last one before the end. */
 #include <errno.h>
 
+#include "support/acting.h"
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -271,6 +272,72 @@ TEST(a_wait_for_a_change_can_be_cancelled_at_any_moment) {
     CHECK_EQ(f.out, -EPIPE);
     aw_future_discard(&f.future);
     aw_watch_unsubscribe(&r);
+}
+
+/* Seen in another way after it was woken: there is nothing to tell any more. */
+TEST(a_change_that_was_seen_meanwhile_is_not_told_by_a_cancel) {
+    watched w;
+    init(&w, 1);
+    aw_watch_receiver r = aw_watch_subscribe(&w);
+    aw_watch_future f = aw_watch_changed(&r);
+    CHECK_EQ(POLL(&f, &flag), AW_PENDING);
+    send_to(&w, 2);
+    aw_watch_see(&w, &r, &(int){0});
+    CHECK_EQ(CANCEL(&f, &flag), AW_CANCELLED);
+    CHECK(w.watch.receivers.first == NULL);
+    aw_watch_unsubscribe(&r);
+    aw_watch_free(&w);
+}
+
+/* ---- While others are being woken -------------------------------------------------------------- */
+
+enum { CROWD = 100 };
+static watched crowd;
+static aw_watch_receiver crowd_receivers[CROWD];
+static aw_watch_future crowd_waits[CROWD];
+static acting crowd_wakers[CROWD];
+
+static void see_all_but_the_last(acting *self) {
+    (void)self;
+    for (int i = 1; i < CROWD - 1; i++)
+        aw_watch_see(&crowd, &crowd_receivers[i], &(int){0});
+}
+
+/* Those are told of a change that they have seen; they wait again. */
+static void see_and_wait_again(acting *self) {
+    see_all_but_the_last(self);
+    for (int i = 1; i < CROWD - 1; i++)
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+}
+
+static void crowd_is_told(void (*act)(acting *)) {
+    init(&crowd, 1);
+    for (int i = 0; i < CROWD; i++) {
+        acting_init(&crowd_wakers[i], i == 0 ? act : NULL);
+        crowd_receivers[i] = aw_watch_subscribe(&crowd);
+        crowd_waits[i] = aw_watch_changed(&crowd_receivers[i]);
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+    }
+    send_to(&crowd, 2);
+    CHECK_EQ(crowd_wakers[CROWD - 1].wakes, 1);
+    CHECK_EQ(POLL_ACTING(&crowd_waits[0], &crowd_wakers[0]), AW_READY);
+    CHECK_EQ(POLL_ACTING(&crowd_waits[CROWD - 1], &crowd_wakers[CROWD - 1]), AW_READY);
+    for (int i = 1; i < CROWD - 1; i++)
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+    send_to(&crowd, 3);
+    for (int i = 1; i < CROWD - 1; i++)
+        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_READY);
+    for (int i = 0; i < CROWD; i++)
+        aw_watch_unsubscribe(&crowd_receivers[i]);
+    aw_watch_free(&crowd);
+}
+
+TEST(one_that_has_seen_the_value_in_another_way_does_not_keep_it_from_the_others) {
+    crowd_is_told(see_all_but_the_last);
+}
+
+TEST(one_that_waits_again_does_not_keep_the_value_from_the_others) {
+    crowd_is_told(see_and_wait_again);
 }
 
 /* cancel-at-every-await: aw_watch_closed */
