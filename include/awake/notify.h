@@ -29,6 +29,9 @@ AW_API void aw_notify_one(aw_notify *n);
 /* Wake exactly those who are waiting at this moment. */
 AW_API void aw_notify_waiters(aw_notify *n);
 
+/* Without waiting: 0, the permit is taken; -EAGAIN: there is none. */
+AW_API int aw_notify_try_wait(aw_notify *n);
+
 /* Wait for a notification: `out` is 0. First polled, first served. Discarding one that got its
  * notification from notify_one passes it on. */
 /* aw-future: aw_notified */

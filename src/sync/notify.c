@@ -11,6 +11,8 @@
  * that leave the low bits of a waiter's `state` free, and wraps around: those that meet are close. */
 #include <awake/notify.h>
 
+#include <errno.h>
+
 #include "core/lock.h"
 #include "core/wake.h"
 
@@ -72,6 +74,14 @@ void aw_notify_waiters(aw_notify *n) {
         if (later.type) aw_waker_wake(later);
         if (more) aw__lock(&n->lock);
     }
+}
+
+int aw_notify_try_wait(aw_notify *n) {
+    aw__lock(&n->lock);
+    uint32_t permit = n->permit;
+    n->permit = 0;
+    aw__unlock(&n->lock);
+    return permit ? 0 : -EAGAIN;
 }
 
 /* A wait that another task armed, before this was moved here, stays with that task. */

@@ -30,6 +30,20 @@ TEST(two_notifications_before_a_wait_leave_one_permit) {
     CHECK_EQ(CANCEL(&second, &flag), AW_CANCELLED);
 }
 
+TEST(a_permit_can_be_taken_without_waiting) {
+    aw_notify n = AW_NOTIFY_INIT;
+    aw_flag flag = {0};
+    CHECK_EQ(aw_notify_try_wait(&n), -EAGAIN);
+    aw_notify_one(&n);
+    CHECK_EQ(aw_notify_try_wait(&n), 0);
+    CHECK_EQ(aw_notify_try_wait(&n), -EAGAIN);
+    aw_notified w = aw_notify_wait(&n);
+    CHECK_EQ(POLL(&w, &flag), AW_PENDING);
+    aw_notify_one(&n); /* that is for who waits */
+    CHECK_EQ(aw_notify_try_wait(&n), -EAGAIN);
+    CHECK_EQ(POLL(&w, &flag), AW_READY);
+}
+
 TEST(a_wait_begins_at_its_first_poll) {
     aw_notify n = AW_NOTIFY_INIT;
     aw_flag flag = {0};
