@@ -34,7 +34,7 @@ static aw_poll barrier_cancel(aw_future *self, aw_cx *cx) {
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&b->lock);
     bool passed = aw__waiter_is_older(w, b->generation);
-    bool left = aw__wait_leave(&b->waiters, w);
+    bool left = aw__wait_leave_busy(&b->lock, &b->waiters, w);
     if (left) f->out = 0;
     if (!passed) b->here--;
     aw__unlock(&b->lock);

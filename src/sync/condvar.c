@@ -64,7 +64,7 @@ static aw_poll condvar_cancel(aw_future *self, aw_cx *cx) {
     if (!aw__wait_began(w)) return AW_CANCELLED; /* and the mutex was not given back */
     if (f->stage == WAITING) {
         aw__lock(&f->condvar->lock);
-        bool left = aw__wait_leave(&f->condvar->waiters, w);
+        bool left = aw__wait_leave_busy(&f->condvar->lock, &f->condvar->waiters, w);
         aw__unlock(&f->condvar->lock);
         aw__wait_cancelled(w, left, cx);
         f->stage = left ? LEFT : SIGNALLED;

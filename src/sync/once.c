@@ -72,7 +72,7 @@ static aw_poll once_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&f->once->lock);
-    bool left = aw__wait_leave(&f->once->waiters, w);
+    bool left = aw__wait_leave_busy(&f->once->lock, &f->once->waiters, w);
     aw__unlock(&f->once->lock);
     return aw__wait_cancelled(w, left, cx);
 }

@@ -59,7 +59,7 @@ static bool hand_out(aw_semaphore *s, uint32_t more, aw__wakes *wakes) {
 static void hand_out_and_unlock(aw_semaphore *s, uint32_t more) {
     aw__wakes wakes = {.count = 0};
     for (; !hand_out(s, more, &wakes); more = 0)
-        aw__wakes_between(&s->lock, &s->waiters, &wakes);
+        if (!aw__wakes_between(&s->lock, &s->waiters, &wakes)) return;
     aw__unlock(&s->lock);
     aw__wakes_run(&wakes);
 }
@@ -134,7 +134,7 @@ aw_poll aw__acquire_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&f->semaphore->lock);
-    bool left = aw__wait_leave(&f->semaphore->waiters, w);
+    bool left = aw__wait_leave_busy(&f->semaphore->lock, &f->semaphore->waiters, w);
     if (left)
         hand_out_and_unlock(f->semaphore, 0);
     else

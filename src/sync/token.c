@@ -155,7 +155,7 @@ static aw_poll token_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&t->root->lock);
-    bool left = aw__wait_leave(&t->waiters, w);
+    bool left = aw__wait_leave_busy(&t->root->lock, &t->waiters, w);
     aw__unlock(&t->root->lock);
     return aw__wait_cancelled(w, left, cx);
 }

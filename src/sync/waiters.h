@@ -84,22 +84,22 @@ static inline void aw__wakes_run(aw__wakes *k) {
 }
 
 /* With the lock, when the wakes are full: lets it go for them, and takes it again. Meanwhile this thread itself stands
- * at the front of the queue. So nobody is served before it goes on, and what holds the queue stays: a waiter that is
- * left might end in another way and then be the last one. Whoever else serves the queue stops at aw__waiter_is_busy. */
+ * at the front of the queue. So nobody is served before it goes on: whoever else serves the queue stops at
+ * aw__waiter_is_busy. But those who are left may be cancelled. The last of them takes this one out, too, and says so
+ * (DONE), for with him what holds the queue may be gone; or, when this one is on its way to the lock (WAITING), lets it pass
+ * first (aw__wait_leave_busy). False: nobody is left, and the lock is not held. */
 static inline bool aw__waiter_is_busy(const aw__waiter *first) {
     return !first->future.type;
 }
-static inline void aw__wakes_between(uint32_t *lock, aw__waiters *q, aw__wakes *k) {
-    aw__waiter busy = {.next = q->first, .wants = UINT32_MAX};
-    if (q->first)
-        q->first->prev = &busy;
-    else
-        q->last = &busy;
-    q->first = &busy;
+static inline bool aw__wakes_between(uint32_t *lock, aw__waiters *q, aw__wakes *k) {
+    aw__waiter busy = {.wants = UINT32_MAX};
+    aw__waiters_add_before(q, q->first, &busy);
     aw__unlock(lock);
     aw__wakes_run(k);
+    if (aw__exchange(&busy.future.state, (uint32_t)AW__WAITING) == AW__WAIT_DONE) return false;
     aw__lock(lock);
     aw__waiters_remove(q, &busy);
+    return true;
 }
 
 /* With the lock, without it afterwards: ends all waits that `ready` has a queue for, the first of it each time, some at a time.
@@ -135,10 +135,10 @@ static inline void aw__end_older_and_unlock(uint32_t *lock, aw__waiters *q,
     aw__wakes wakes = {.count = 0};
     for (aw__waiter *w; (w = q->first) && !aw__waiter_is_busy(w);) {
         if (!aw__waiter_is_older(w, *generation)) break;
-        if (aw__wakes_full(&wakes))
-            aw__wakes_between(lock, q, &wakes);
-        else
+        if (!aw__wakes_full(&wakes))
             aw__waiter_end(q, w, out, &wakes);
+        else if (!aw__wakes_between(lock, q, &wakes))
+            return;
     }
     aw__unlock(lock);
     aw__wakes_run(&wakes);
@@ -248,6 +248,26 @@ static inline bool aw__wait_began(const aw__waiter *w) {
 static inline bool aw__wait_leave(aw__waiters *q, aw__waiter *w) {
     if (w->future.state == AW__WAIT_DONE) return false;
     aw__waiters_remove(q, w);
+    return true;
+}
+
+/* Under the lock: nobody is left but a thread that is busy. True: it comes back, and has to pass. */
+static inline bool aw__waiters_let_go(aw__waiters *q) {
+    aw__waiter *busy = q->first;
+    if (!busy || busy != q->last || !aw__waiter_is_busy(busy)) return false;
+    if (aw__exchange(&busy->future.state, (uint32_t)AW__WAIT_DONE) != AW__WAIT_FRESH) return true;
+    q->first = q->last = NULL; /* it may be gone */
+    return false;
+}
+
+/* The same where a thread may be busy between wakes. */
+static inline bool aw__wait_leave_busy(uint32_t *lock, aw__waiters *q, aw__waiter *w) {
+    if (!aw__wait_leave(q, w)) return false;
+    while (aw__waiters_let_go(q)) {
+        aw__unlock(lock);
+        aw__spin_hint();
+        aw__lock(lock);
+    }
     return true;
 }
 

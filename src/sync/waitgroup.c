@@ -57,7 +57,7 @@ static aw_poll wait_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&f->group->lock);
-    bool left = aw__wait_leave(&f->group->waiters, w);
+    bool left = aw__wait_leave_busy(&f->group->lock, &f->group->waiters, w);
     aw__unlock(&f->group->lock);
     return aw__wait_cancelled(w, left, cx);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Wait group: a wait ends when all are done. */
+#include "support/acting.h"
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -38,6 +39,33 @@ TEST(all_waits_end_with_the_last_that_is_done) {
         CHECK_EQ(w[i].out, 0);
     }
     CHECK(!g.waiters.first);
+}
+
+static aw_wait_group *gone;
+static aw_wait_group_future waits[CROWD];
+static acting wakers[CROWD];
+
+/* Some have been woken; the others have not, and are cancelled: then nobody is left. */
+static void end_all_and_free(acting *self) {
+    if (self != &wakers[0]) return;
+    for (int i = 0; i < CROWD; i++)
+        if (CANCEL_ACTING(&waits[i], &wakers[i]) == AW_CANCELLED) self->wakes += 100;
+    free(gone);
+}
+
+/* An address sanitizer sees it. */
+TEST(a_group_may_be_freed_when_all_waits_have_ended_also_by_being_cancelled) {
+    gone = malloc(sizeof *gone);
+    CHECK(gone != NULL);
+    *gone = (aw_wait_group)AW_WAIT_GROUP_INIT;
+    CHECK_EQ(aw_wait_group_add(gone, 1), 0);
+    for (int i = 0; i < CROWD; i++) {
+        acting_init(&wakers[i], end_all_and_free);
+        waits[i] = aw_wait_group_wait(gone);
+        CHECK_EQ(POLL_ACTING(&waits[i], &wakers[i]), AW_PENDING);
+    }
+    aw_wait_group_done(gone);
+    CHECK_GT(wakers[0].wakes, 100); /* there were some left */
 }
 
 TEST(closed_nobody_is_let_in) {

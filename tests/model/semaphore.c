@@ -161,6 +161,16 @@ static void give_up_then_take_and_leave(void) {
     leave();
 }
 
+/* The second may give up while the release is between two wakes, and then nobody waits any more. */
+static void give_up_and_leave(void) {
+    aw_acquire *f = &futures[model_self()];
+    *f = aw_semaphore_acquire(sem, 1);
+    if (poll_once(&f->future) == AW_PENDING) cancel_once(&f->future);
+    leave();
+}
+
+MODEL(the_last_of_two_may_free_it_when_one_gives_up, .setup = setup_none,
+      .threads = {take_one_and_leave, give_up_and_leave, release_two}, .stale = 1)
 MODEL(who_waited_for_all_may_free_it, .setup = setup_none,
       .threads = {wait_for_two_and_free, release_one, release_one}, .stale = 1)
 MODEL(who_gave_up_and_came_back_may_free_it, .setup = setup_none,
@@ -208,6 +218,11 @@ static const struct model_harmless of_waiting[] = {
     {"aw__waiter_end", "aw__store_release(", "release",
      "who sees it takes the lock before it goes on"},
     {"aw__wait_poll", "aw__load_acquire(", "acquire", "likewise"},
+    {"aw__wakes_between", "aw__exchange(", "release", "who sees WAITING takes the lock after it"},
+    {"aw__wakes_between", "aw__exchange(", "acquire",
+     "it is for the frame of `busy`, whose end is not seen here"},
+    {"aw__waiters_let_go", "aw__exchange(", "release", "likewise"},
+    {"aw__waiters_let_go", "aw__exchange(", "acquire", "who sees WAITING takes the lock after it"},
     {0}};
 
 MODEL_ORDERS(the_orders_of_the_semaphore, "sync/semaphore.c", harmless,
@@ -217,4 +232,5 @@ MODEL_ORDERS(the_orders_of_the_semaphore, "sync/semaphore.c", harmless,
              &model_what_is_left_over_brings_what_was_done_before)
 MODEL_ORDERS(the_orders_of_waiting, "sync/waiters.h", of_waiting,
              &model_a_permit_is_with_one_at_a_time, &model_who_gives_up_passes_its_permit_on,
-             &model_who_waited_for_all_may_free_it, &model_one_release_serves_two)
+             &model_who_waited_for_all_may_free_it, &model_one_release_serves_two,
+             &model_the_last_of_two_may_free_it_when_one_gives_up)
