@@ -312,7 +312,7 @@ ON_BOTH(a_child_never_hangs_on_what_threads_have_left) {
     begin(b.rt, workers, 5);
     gate_wait(&mine, 1);
     aw_waker w = gate_waker(&mine);
-    pthread_t runner;
+    pthread_t runner = pthread_self();
     if (!workers) runner = thread_start(run_it, &b);
     storm_make(&s, 3, &random, be_busy, &b);
     storm_go(&s);
