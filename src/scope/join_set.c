@@ -43,7 +43,7 @@ static aw_join_set_next_future *next_of(aw__waiter *w) {
 
 static void take(aw_join_set *set, aw__member *m, aw__waiter *w) {
     move(set, m, TAKEN);
-    set->count--;
+    aw__store_relaxed(&set->count, set->count - 1);
     next_of(w)->join.task = m->task;
 }
 
@@ -100,7 +100,7 @@ aw_future *aw_join_set_spawn_future(aw_join_set *set, aw_runtime *rt, aw_future 
                                     const aw_place *place) {
     aw__member m = {.ended = task_ended, .owner = set, .state = FRESH, .flag = WATCHED};
     aw__lock(&set->lock);
-    set->count++; /* before it can end */
+    aw__store_relaxed(&set->count, set->count + 1); /* before it can end */
     aw__unlock(&set->lock);
     aw_future *task = aw__spawn_member(rt, f, size, place, &m, false);
     if (!aw__task_error(task)) {
@@ -108,7 +108,7 @@ aw_future *aw_join_set_spawn_future(aw_join_set *set, aw_runtime *rt, aw_future 
         return task;
     }
     aw__lock(&set->lock);
-    set->count--;
+    aw__store_relaxed(&set->count, set->count - 1);
     serve_and_unlock(set); /* it may be empty */
     return task;
 }
@@ -145,7 +145,7 @@ static bool let_go(aw_join_set *set, aw__members *out) {
                 continue;
             }
             move(set, m, TAKEN);
-            set->count--;
+            aw__store_relaxed(&set->count, set->count - 1);
             aw__members_add(out, m);
         }
     return all;
@@ -211,7 +211,7 @@ static void next_discard(aw_future *self) {
     aw__lock(&f->set->lock);
     m->state = ENDED;
     aw__members_add_first(&f->set->members[ENDED], m);
-    f->set->count++;
+    aw__store_relaxed(&f->set->count, f->set->count + 1);
     serve_and_unlock(f->set);
 }
 

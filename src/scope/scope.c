@@ -117,7 +117,7 @@ static void child_ended(aw__member *m, int status, int error) {
     s->running -= m->flag;
     let_run(s);
     tell_rooms(s, &wakes);
-    s->count--; /* until now the scope could not go away */
+    aw__store_relaxed(&s->count, s->count - 1); /* until now the scope could not go away */
     if (first_error || (s->count == 0 && s->body_ended)) aw__wake_or_clone(&s->waker, &later);
     aw__unlock(&s->lock);
     aw__wakes_run(&wakes);
@@ -140,7 +140,7 @@ static bool count_in(aw_scope *s, bool *begins) {
     if (ending) {
         s->cut = true;
     } else {
-        s->count++;
+        aw__store_relaxed(&s->count, s->count + 1);
         s->running += *begins;
     }
     aw__unlock(&s->lock);
@@ -149,7 +149,7 @@ static bool count_in(aw_scope *s, bool *begins) {
 
 static void count_out(aw_scope *s, bool begun) {
     aw__lock(&s->lock);
-    s->count--;
+    aw__store_relaxed(&s->count, s->count - 1);
     s->running -= begun;
     aw__unlock(&s->lock);
 }

@@ -235,13 +235,15 @@ ON_BOTH(all_that_wait_for_room_are_told_when_the_scope_ends) {
         rooms[i] = aw_scope_room(t.s.body.scope);
         CHECK_EQ(POLL(&rooms[i], &flags[i]), AW_PENDING);
     }
-    CHECK_EQ(CANCEL(&t.s, &t.flag), AW_PENDING);
+    aw_poll r = CANCEL(&t.s, &t.flag); /* workers may be done with the children by then */
+    if (!workers) CHECK_EQ(r, AW_PENDING);
     for (int i = 0; i < 20; i++) {
         CHECK(aw_flag_take(&flags[i]));
         CHECK_EQ(POLL(&rooms[i], &flags[i]), AW_READY);
         CHECK_EQ(rooms[i].out, -ECANCELED);
     }
     run_a_while(t.rt);
-    CHECK_EQ(cancel_to_end(&t), AW_CANCELLED);
+    if (r == AW_PENDING) r = cancel_to_end(&t);
+    CHECK_EQ(r, AW_CANCELLED);
     end(&t);
 }

@@ -107,6 +107,25 @@ static void sleep_by_the_bell(void) {
     }
     model_check(model_read(&data[0]) == 1);
 }
+static void setup_bell_and_counter(void) {
+    setup_bell();
+    counter = 0;
+}
+static void count_and_ring(void) {
+    aw__fetch_add_relaxed(&counter, 1u);
+    if (aw__os_unpark(&word)) model_unpark(&bell);
+}
+static void sleep_until_both_have_counted(void) {
+    do
+        if (aw__os_park_elsewhere(&word)) {
+            model_park(&bell);
+            model_check(aw__os_unparked(&word));
+        }
+    while (aw__load_relaxed(&counter) < 2);
+}
+
+MODEL(a_token_stands_for_all_who_came_before_it_elsewhere, .setup = setup_bell_and_counter,
+      .threads = {sleep_until_both_have_counted, count_and_ring, count_and_ring})
 MODEL(who_sleeps_elsewhere_is_told_there, .setup = setup_bell,
       .threads = {sleep_by_the_bell, ring_or_unpark}, .preemptions = MODEL_UNBOUNDED)
 
@@ -125,4 +144,5 @@ static const struct model_harmless harmless[] = {
 MODEL_ORDERS(the_orders_of_parking, "os/park.c", harmless, &model_a_token_is_never_lost,
              &model_a_token_is_taken_even_when_the_deadline_comes,
              &model_a_token_stands_for_all_unparks_before_it, &model_each_of_two_tokens_is_taken,
-             &model_who_sleeps_elsewhere_is_told_there)
+             &model_who_sleeps_elsewhere_is_told_there,
+             &model_a_token_stands_for_all_who_came_before_it_elsewhere)
