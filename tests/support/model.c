@@ -17,7 +17,7 @@
 #include "fiber/annotate.h"
 
 enum {
-    MODEL_LOCATIONS = 48,
+    MODEL_LOCATIONS = 56,
     MODEL_STORES = 2048,
     MODEL_CHOICES = 4096,
     MODEL_EVENTS = 2000, /* the longest execution */
