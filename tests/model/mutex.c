@@ -129,6 +129,22 @@ static const struct model_harmless harmless[] = {
     {"aw_mutex_unlock", "aw__cas(", "failure", "likewise"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_the_mutex, "sync/mutex.c", harmless, &model_one_at_a_time,
-             &model_one_at_a_time_for_those_who_do_not_wait,
-             &model_who_gives_up_leaves_nobody_waiting, &model_the_last_of_two_may_free_it)
+/* Fewer preemptions are enough to miss any of them. */
+static const struct model of_three = {.setup = setup,
+                                      .threads = {wait_and_use, wait_and_use, wait_and_use},
+                                      .check = it_is_free,
+                                      .preemptions = 1,
+                                      .stale = 1};
+static const struct model of_two_and_a_try = {.setup = setup,
+                                              .threads = {wait_and_use, wait_and_use, try_and_use},
+                                              .check = it_is_free,
+                                              .preemptions = 1,
+                                              .stale = 1};
+static const struct model of_a_hurry = {.setup = setup,
+                                        .threads = {wait_and_use, hurry_and_use, wait_and_use},
+                                        .check = it_is_free,
+                                        .preemptions = 1,
+                                        .stale = 1};
+
+MODEL_ORDERS(the_orders_of_the_mutex, "sync/mutex.c", harmless, &of_three, &of_two_and_a_try,
+             &of_a_hurry, &model_the_last_of_two_may_free_it)
