@@ -51,6 +51,7 @@
  * AW_ASYNC_DEF(name, .discard = fn) names who releases an output that nobody takes;
  * AW_ASYNC_STATIC is the same for a function that stays in its file.
  * Children that are never alive together can share their room: AW_SHARE(aw_sleep a; struct f b;);
+ * Only futures go there: an await looks whether one is still alive in its room.
  * Polls nest on the C stack; a recursion through boxes is good for some 30,000 levels of 8 MiB.
  *
  * AW_NO_LOCAL_CHECK, defined before the include, turns off the compile errors about locals. */

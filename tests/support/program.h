@@ -234,15 +234,13 @@ struct actor {
     bool has_set;
     aw_sleep *crowd;
     aw_task_join_future end;
+    aw_interval interval;
     AW_SHARE(aw_sleep sleep; aw_box box; AW_TIMEOUT(aw_box) timeout;
              AW_SELECT(aw_notified, aw_sleep) notified;
              AW_SELECT(aw_oneshot_future, aw_sleep) receive; AW_JOIN(aw_box, aw_sleep, aw_box) join;
              AW_TRY_JOIN(aw_box, aw_box) try; AW_SELECT(aw_box, aw_sleep, aw_box) select;
              aw_all all; aw_set_next_future next; aw_set_clear_future clear;
-             aw_task_join_future task_join; struct {
-                 aw_interval interval;
-                 aw_tick tick;
-             };);
+             aw_task_join_future task_join; aw_tick tick;);
 };
 
 static struct actor act(int depth, int parent);
