@@ -3,11 +3,11 @@
  * awake/io.h: bytes in and out, without blocking a thread.
  *
  *     AW_AWAIT(self->io, aw_read(conn, buf, sizeof buf));       `out`: bytes; 0 at the end; or a negative errno
- *     AW_AWAIT(self->io, aw_write(conn, buf, n));               maybe fewer than asked for: see aw_write_all
+ *     AW_AWAIT(self->io, aw_write(conn, buf, n));               maybe fewer than asked for
  *     aw_close(conn);
  *
  * An aw_conn is anything that bytes can be read from and written to: a socket, a pipe, whatever somebody
- * implements. Any thread; any number of operations may wait at once, those in the same direction in turn. Buffers are
+ * implements. Any thread; any number of operations may wait at once, in no order. Buffers are
  * borrowed until the operation has ended. */
 #ifndef AWAKE_IO_H
 #define AWAKE_IO_H

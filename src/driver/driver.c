@@ -95,7 +95,7 @@ static aw__fd *find(aw__driver *d, const aw__event *e) {
     aw__fd *f = NULL;
     aw__lock(&d->lock);
     if (e->index < d->capacity && d->entries[e->index].age == e->age) f = d->entries[e->index].fd;
-    if (f) aw__fd_keep(f);
+    if (f && !aw__fd_try_keep(f)) f = NULL;
     aw__unlock(&d->lock);
     return f;
 }
@@ -119,8 +119,7 @@ void aw__driver_close(aw__driver *d) {
     d->closed = true;
     for (uint32_t i = 0; i < d->capacity; i++) {
         aw__fd *f = d->entries[i].fd;
-        if (!f) continue;
-        aw__fd_keep(f);
+        if (!f || !aw__fd_try_keep(f)) continue;
         aw__unlock(&d->lock);
         aw__fd_orphan(f);
         aw__fd_let_go(f);

@@ -8,7 +8,7 @@
  *      table, and how often it has been used: one that was collected before its descriptor was closed finds nothing.
  *   2. Any thread may collect events, several at once: a worker that is stuck does not keep its own. Who has found a
  *      descriptor in the table holds a reference while it tells it.
- *   3. The table is under a lock; no event is told under it. A descriptor's own lock (io/fd.h) comes first.
+ *   3. The table is under a lock, also while it grows; no event is told under it. A descriptor's own lock (io/fd.h) comes first.
  *   4. In the child of a fork nothing is taken out: what the system has there is the parent's.
  *   5. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
  *      told, and everything later is refused. */

@@ -90,7 +90,7 @@ void aw__fd_ready(aw__fd *f, uint32_t directions) {
 static void give_up(aw__fd *f, int error) {
     aw__lock(&f->lock);
     aw__driver *d = f->driver;
-    f->driver = NULL;
+    aw__store_relaxed(&f->driver, (aw__driver *)NULL);
     if (!f->error) aw__store_relaxed(&f->error, error);
     if (d) aw__driver_remove(d, f->fd, f->index);
     end_waits_and_unlock(f, AW__BOTH, f->error);
@@ -173,19 +173,14 @@ static int attempt(aw_io *op, uint32_t direction) {
 }
 
 /* Under the lock: wait, or say why not. -EAGAIN: it is linked. */
-static int link_or_tell(aw_io *op, uint32_t direction, aw_cx *cx) {
+static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
     if (aw__load_acquire(&f->ready) & direction) return 1; /* something came */
     if (!f->driver) {
-        aw__driver *d;
-        int error = aw__driver_here(cx, &d);
-        if (!error) error = aw__driver_add(d, f, f->fd, &f->index);
-        if (error) { /* nobody will tell: the next one tries again */
-            aw__fetch_or(&f->ready, direction);
-            return error;
-        }
-        f->driver = d;
+        int error = aw__driver_add(here, f, f->fd, &f->index);
+        if (error) return error;
+        aw__store_release(&f->driver, here);
     }
     if (f->driver->type->want) f->driver->type->want(f->driver, f->index, direction);
     aw__waiters_add(&f->waiters[direction == AW__WRITABLE], (aw__waiter *)op);
@@ -221,21 +216,24 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     uint32_t direction = direction_of(op), state = aw__load_acquire(&op->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&op->waker, cx->waker)) return AW_PENDING;
-    if (state != AW__WAITING && aw_cx_exhausted(cx)) {
-        aw_cx_spend(cx); /* wakes us again */
-        return AW_PENDING;
-    }
+    if (state != AW__WAITING && aw__wait_exhausted(state, &f->lock, cx)) return AW_PENDING;
     if (!op->held) aw__fd_keep(f);
     op->held = true;
     if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
     for (;;) {
+        aw__driver *here = NULL;
         int n = attempt(op, direction);
         if (n != -EAGAIN) return finish(op, n, cx);
-        aw__lock(&f->lock);
-        n = link_or_tell(op, direction, cx);
-        aw__unlock(&f->lock);
+        n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
+        if (n == 0) {
+            aw__lock(&f->lock);
+            n = link_or_tell(op, direction, here, cx);
+            aw__unlock(&f->lock);
+        }
         if (n == -EAGAIN) break;
-        if (n < 0) return finish(op, n, cx);
+        if (n > 0) continue;
+        aw__fetch_or(&f->ready, direction); /* nobody will tell: the next one tries again */
+        return finish(op, n, cx);
     }
     aw_cx_arm(cx);
     return AW_PENDING;

@@ -30,7 +30,7 @@ struct aw__fd {
     int fd;
     bool socket;
     uint32_t index;     /* with the driver */
-    aw__driver *driver; /* NULL: not registered */
+    aw__driver *driver; /* NULL: not registered; atomic to peek at */
     aw__waiters waiters[2];
     const aw_allocator *allocator;
 };
@@ -39,6 +39,13 @@ extern const aw_conn_type aw__fd_type;
 
 static inline void aw__fd_keep(aw__fd *f) {
     aw__fetch_add_relaxed(&f->refs, 1u);
+}
+/* Of one that is found in a table: false, when the last one has just let go, and is about to take it out. */
+static inline bool aw__fd_try_keep(aw__fd *f) {
+    uint32_t refs = aw__load_relaxed(&f->refs);
+    while (refs && !aw__cas(&f->refs, &refs, refs + 1))
+        ;
+    return refs;
 }
 void aw__fd_let_go(aw__fd *f);
 int aw__fd_new(aw_conn **out, int fd);

@@ -16,12 +16,17 @@ static aw__place *place_of(aw_runtime *rt) {
 /* Who sleeps there wakes up, and from now on sleeps in the driver. */
 static int make(aw_runtime *rt, aw__place *place) {
     aw__driver *d;
+    int error = aw__driver_open(&d, rt->driver_type, rt->allocator);
+    if (error) return error;
     aw__lock(&rt->lock);
-    int error = place->driver ? 0 : aw__driver_open(&d, rt->driver_type, rt->allocator);
-    if (!error && !place->driver) aw__store_release(&place->driver, d);
+    bool first = !place->driver;
+    if (first) aw__store_release(&place->driver, d);
     aw__unlock(&rt->lock);
-    if (!error) aw__place_unpark(place);
-    return error;
+    if (first)
+        aw__place_unpark(place);
+    else
+        aw__driver_free(d);
+    return 0;
 }
 
 int aw__driver_here(const aw_cx *cx, aw__driver **d) {
@@ -35,6 +40,6 @@ int aw__driver_here(const aw_cx *cx, aw__driver **d) {
     if (rt->seam.park) return -ENOTSUP;
     aw__place *place = place_of(rt);
     int error = aw__load_acquire(&place->driver) ? 0 : make(rt, place);
-    *d = place->driver;
+    *d = aw__load_acquire(&place->driver);
     return error;
 }

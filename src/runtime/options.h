@@ -10,9 +10,9 @@
 int aw__options_copy(aw_runtime_options *o, const aw_runtime_options *given);
 
 /* Flavour and numbers of threads where they are open. The runtime has its log by now. */
-/* NULL: the options name one that does not exist. */
-const struct aw__driver_type *aw__options_driver(const aw_runtime_options *o, const aw_runtime *rt);
 void aw__options_settle(aw_runtime_options *o, const aw_runtime *rt);
+/* How it waits for descriptors. NULL: the options name something that does not exist. */
+const struct aw__driver_type *aw__options_driver(const aw_runtime_options *o, const aw_runtime *rt);
 
 /* A struct that begins with its size, and may be older or newer than ours: what both know. False: that size
  * makes no sense, or it has more than we know. */

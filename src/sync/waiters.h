@@ -23,8 +23,7 @@
 
 enum { AW__WAIT_FRESH, AW__WAITING, AW__WAIT_DONE };
 
-/* Under the lock. */
-/* Before that one; NULL: as the last. */
+/* All of these under the lock. Before that one; NULL: as the last. */
 static inline void aw__waiters_add_before(aw__waiters *q, aw__waiter *next, aw__waiter *w) {
     w->prev = next ? next->prev : q->last;
     w->next = next;

@@ -186,6 +186,28 @@ ON_DRIVERS(a_connection_may_outlive_the_runtime) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
+/* Without a close, and while an event is on its way. */
+ON_DRIVERS(the_last_one_who_drops_it_closes_it) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (int i = 0; i < 100; i++) {
+        aw_conn *ends[2];
+        char to;
+        io_pair(ends);
+        struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+        wait_until_they_wait(rt, ends[1], 1);
+        aw_task_abort(t);
+        CHECK_EQ(join_status(rt, &t->future), -ECANCELED);
+        aw_task_drop(t);
+        CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+        aw_conn_drop(ends[1]);
+        int n = aw_block_on(rt, aw_read(ends[0], &to, 1));
+        CHECK(n == 0 || n == -ECONNRESET); /* with a byte that nobody has read */
+        aw_conn_drop(ends[0]);
+    }
+    workers_end(rt, &m);
+}
+
 ON_DRIVERS(a_write_to_nobody_is_an_error_and_no_signal) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
