@@ -26,6 +26,9 @@ struct aw_io;
 /* Take over a descriptor that can wait (a socket, a pipe, a terminal): it is made non-blocking and close-on-exec.
  * 0 or a negative errno: then it is still the caller's. */
 AW_API int aw_conn_of_fd(aw_conn **c, int fd);
+/* Wait for a descriptor that is somebody else's (aw_readable, aw_writable), and whose flags stay as they are. It is not closed
+ * here; its owner closes it only after the last aw_conn_drop. */
+AW_API int aw_conn_borrow(aw_conn **c, int fd);
 /* Its number, or -EBADF when it is not a descriptor. Still the connection's. */
 AW_API int aw_conn_fd(const aw_conn *c);
 
@@ -44,16 +47,30 @@ typedef struct aw_io {
     AW__WAITER; /* `out`: what the call returns, or a negative errno; `wants`: which call */
     aw_conn *conn;
     void *data;
-    size_t size; /* bytes, or parts */
-    bool held;   /* private: it has a reference */
+    size_t size;  /* bytes, or parts */
+    void *driver; /* private: where it is in the system's hands */
+    uint32_t has; /* private: what is to be given back, and how far it is */
 } aw_io;
 
 AW_API extern const aw_future_type aw_io_type;
 
-enum { AW_IO_READ, AW_IO_WRITE, AW_IO_READV, AW_IO_WRITEV };
+/* What `wants` says. A kind of one's own answers the first five; the others are calls of descriptors. */
+enum {
+    AW_IO_READ,
+    AW_IO_WRITE,
+    AW_IO_READV,
+    AW_IO_WRITEV,
+    AW_IO_SHUTDOWN,
+    AW_IO_READABLE,
+    AW_IO_WRITABLE,
+    AW_IO_ACCEPT,  /* `out`: the new descriptor */
+    AW_IO_CONNECT, /* `data`, `size`: the address */
+    AW_IO_RECVMSG, /* `data`: a struct msghdr; `size`: flags */
+    AW_IO_SENDMSG
+};
 
 static inline aw_io aw__io(aw_conn *c, uint32_t what, const void *data, size_t size) {
-    aw_io io = {AW__WAITER_INIT(&aw_io_type, what), c, (void *)(uintptr_t)data, size, false};
+    aw_io io = {AW__WAITER_INIT(&aw_io_type, what), c, (void *)(uintptr_t)data, size, NULL, 0};
     return io;
 }
 
@@ -71,6 +88,20 @@ static inline aw_io aw_readv(aw_conn *c, const struct iovec *parts, int count) {
 }
 static inline aw_io aw_writev(aw_conn *c, const struct iovec *parts, int count) {
     return aw__io(c, AW_IO_WRITEV, parts, (size_t)count);
+}
+
+/* No more will be written: the other end reads to its end. Reading goes on. */
+static inline aw_io aw_shutdown(aw_conn *c) {
+    return aw__io(c, AW_IO_SHUTDOWN, NULL, 0);
+}
+
+/* 0 when a read, or a write, would not block just now (it may give an error); for libraries that do the call
+ * themselves, and need not take all there is: the next wait is over at once while there is more. Descriptors only. */
+static inline aw_io aw_readable(aw_conn *c) {
+    return aw__io(c, AW_IO_READABLE, NULL, 0);
+}
+static inline aw_io aw_writable(aw_conn *c) {
+    return aw__io(c, AW_IO_WRITABLE, NULL, 0);
 }
 
 /* ---- A kind of one's own ---------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -16,26 +17,20 @@
 #include "io/here.h"
 #include "sync/waiters.h"
 
-enum { TICK = 4, MOST = 0x7ffff000 /* bytes that Linux moves at a time */ };
+enum { HELD = 1, CONNECTING = 2 }; /* what an operation has */
+
+enum { TICK = 4, WOULD_BLOCK = INT_MIN, MOST = 0x7ffff000 /* bytes that Linux moves at a time */ };
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
-int aw_conn_of_fd(aw_conn **out, int fd) {
-    int flags = fcntl(fd, F_GETFL), more = fcntl(fd, F_GETFD);
-    if (flags < 0 || more < 0) return -errno;
-    if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)) return -errno;
-    if (!(more & FD_CLOEXEC) && fcntl(fd, F_SETFD, more | FD_CLOEXEC)) return -errno;
-    return aw__fd_new(out, fd);
-}
-
-/* Of one that is as it should be. */
-int aw__fd_new(aw_conn **out, int fd) {
+static int make(aw_conn **out, int fd, bool borrowed) {
     const aw_allocator *a = aw__allocator_for(NULL);
     aw__fd *f = aw__alloc(a, sizeof *f);
     if (!f) return -ENOMEM;
     struct stat about;
     bool socket = fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode);
     *f = (aw__fd){.socket = socket,
+                  .borrowed = borrowed,
                   .conn = {&aw__fd_type},
                   .refs = 1,
                   .ready = AW__BOTH,
@@ -43,6 +38,22 @@ int aw__fd_new(aw_conn **out, int fd) {
                   .allocator = a};
     *out = &f->conn;
     return 0;
+}
+
+int aw__fd_new(aw_conn **out, int fd) {
+    return make(out, fd, false);
+}
+
+int aw_conn_borrow(aw_conn **out, int fd) {
+    return fcntl(fd, F_GETFD) < 0 ? -errno : make(out, fd, true);
+}
+
+int aw_conn_of_fd(aw_conn **out, int fd) {
+    int flags = fcntl(fd, F_GETFL), more = fcntl(fd, F_GETFD);
+    if (flags < 0 || more < 0) return -errno;
+    if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)) return -errno;
+    if (!(more & FD_CLOEXEC) && fcntl(fd, F_SETFD, more | FD_CLOEXEC)) return -errno;
+    return aw__fd_new(out, fd);
 }
 
 int aw_conn_fd(const aw_conn *c) {
@@ -56,7 +67,7 @@ static void fd_keep(aw_conn *c) {
 void aw__fd_let_go(aw__fd *f) {
     if (aw__fetch_sub(&f->refs, 1u) != 1) return;
     if (f->driver) aw__driver_remove(f->driver, f->fd, f->index);
-    close(f->fd);
+    if (!f->borrowed) close(f->fd);
     aw__release(f->allocator, f, sizeof *f);
 }
 
@@ -116,7 +127,14 @@ static size_t at_most(size_t size) {
 }
 
 static uint32_t direction_of(const aw_io *op) {
-    return op->wants == AW_IO_READ || op->wants == AW_IO_READV ? AW__READABLE : AW__WRITABLE;
+    switch (op->wants) {
+    case AW_IO_READ:
+    case AW_IO_READV:
+    case AW_IO_RECVMSG:
+    case AW_IO_ACCEPT:
+    case AW_IO_READABLE: return AW__READABLE;
+    default: return AW__WRITABLE;
+    }
 }
 
 /* Where the system would raise SIGPIPE the thread is asked not to listen; what came is taken away again. */
@@ -144,39 +162,67 @@ static ssize_t write_to_socket(aw_io *op, int fd) {
     return sendmsg(fd, &parts, MSG_NOSIGNAL);
 }
 
-static int call(aw_io *op, const aw__fd *f) {
-    ssize_t n;
-    if (op->wants == AW_IO_READ)
-        n = read(f->fd, op->data, at_most(op->size));
-    else if (op->wants == AW_IO_READV)
-        n = readv(f->fd, op->data, (int)op->size);
-    else if (f->socket)
-        n = write_to_socket(op, f->fd);
-    else
-        n = write_quietly(op, f->fd);
-    return n < 0 ? -errno : (int)n;
+/* Again and again, until it is decided. */
+static int connect_on(aw_io *op, int fd) {
+    int n = connect(fd, op->data, (socklen_t)op->size);
+    if (n < 0 && (errno == EINPROGRESS || errno == EALREADY)) {
+        op->has |= CONNECTING;
+        return WOULD_BLOCK;
+    }
+    if (n < 0 && errno == EISCONN && op->has & CONNECTING) return 0;
+    return n < 0
+               ? -errno
+               : 0; /* -EAGAIN: too many wait to be accepted, and nobody tells when they are fewer */
 }
 
-/* -EAGAIN, and the bit is clear at the tick that was seen; or its result. */
+static int look(int fd, short events) {
+    struct pollfd p = {fd, events, 0};
+    int n = poll(&p, 1, 0);
+    return n < 0 ? -errno : n == 0 ? WOULD_BLOCK : p.revents & POLLNVAL ? -EBADF : 0;
+}
+
+static ssize_t transfer(aw_io *op, const aw__fd *f) {
+    switch (op->wants) {
+    case AW_IO_READ: return read(f->fd, op->data, at_most(op->size));
+    case AW_IO_READV: return readv(f->fd, op->data, (int)op->size);
+    case AW_IO_RECVMSG: return recvmsg(f->fd, op->data, (int)op->size | MSG_CMSG_CLOEXEC);
+    case AW_IO_SENDMSG: return sendmsg(f->fd, op->data, (int)op->size | MSG_NOSIGNAL);
+    case AW_IO_ACCEPT: return accept4(f->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    default: return f->socket ? write_to_socket(op, f->fd) : write_quietly(op, f->fd);
+    }
+}
+
+static int call(aw_io *op, const aw__fd *f) {
+    if (op->wants == AW_IO_READABLE) return look(f->fd, POLLIN | POLLRDHUP | POLLPRI);
+    if (op->wants == AW_IO_WRITABLE) return look(f->fd, POLLOUT);
+    if (f->borrowed) return -EOPNOTSUPP; /* it may block */
+    if (op->wants == AW_IO_SHUTDOWN) return shutdown(f->fd, SHUT_WR) ? -errno : 0;
+    if (op->wants == AW_IO_CONNECT) return connect_on(op, f->fd);
+    ssize_t n = transfer(op, f);
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? WOULD_BLOCK : -errno;
+    return (int)n;
+}
+
+/* Its result; or WOULD_BLOCK, and the bit is clear at the tick that was seen. */
 static int attempt(aw_io *op, uint32_t direction) {
     aw__fd *f = (aw__fd *)op->conn;
     for (;;) {
         uint32_t seen = aw__load_acquire(&f->ready);
         int error = aw__load_relaxed(&f->error);
         if (error) return error;
-        if (!(seen & direction)) return -EAGAIN;
+        if (!(seen & direction)) return WOULD_BLOCK;
         int n = call(op, f);
         if (n == -EINTR) continue;
-        if (n != -EAGAIN && n != -EWOULDBLOCK) return n;
+        if (n != WOULD_BLOCK) return n;
         aw__cas(&f->ready, &seen, seen & ~direction); /* otherwise something came: try again */
     }
 }
 
-/* Under the lock: wait, or say why not. -EAGAIN: it is linked. */
+/* Under the lock: wait (0), or say why not; 1: something came, try again. */
 static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
-    if (aw__load_acquire(&f->ready) & direction) return 1; /* something came */
+    if (aw__load_acquire(&f->ready) & direction) return 1;
     if (!f->driver) {
         int error = aw__driver_add(here, f, f->fd, &f->index);
         if (error) return error;
@@ -186,7 +232,7 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
     aw__waiters_add(&f->waiters[direction == AW__WRITABLE], (aw__waiter *)op);
     op->waker = *cx->waker;
     op->future.state = AW__WAITING;
-    return -EAGAIN;
+    return 0;
 }
 
 static aw_poll finish(aw_io *op, int out, aw_cx *cx) {
@@ -217,20 +263,20 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     uint32_t direction = direction_of(op), state = aw__load_acquire(&op->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&op->waker, cx->waker)) return AW_PENDING;
     if (state != AW__WAITING && aw__wait_exhausted(state, &f->lock, cx)) return AW_PENDING;
-    if (!op->held) aw__fd_keep(f);
-    op->held = true;
+    if (!(op->has & HELD)) aw__fd_keep(f);
+    op->has |= HELD;
     if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
     for (;;) {
         aw__driver *here = NULL;
         int n = attempt(op, direction);
-        if (n != -EAGAIN) return finish(op, n, cx);
+        if (n != WOULD_BLOCK) return finish(op, n, cx);
         n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
         if (n == 0) {
             aw__lock(&f->lock);
             n = link_or_tell(op, direction, here, cx);
             aw__unlock(&f->lock);
         }
-        if (n == -EAGAIN) break;
+        if (n == 0) break;
         if (n > 0) continue;
         aw__fetch_or(&f->ready, direction); /* nobody will tell: the next one tries again */
         return finish(op, n, cx);
@@ -242,7 +288,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
 /* Nothing was read or written while it waited. */
 static aw_poll fd_cancel(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
-    if (!op->held) return AW_CANCELLED;
+    if (!(op->has & HELD)) return AW_CANCELLED;
     if (aw__wait_began((aw__waiter *)op)) {
         aw__lock(&f->lock);
         aw__wait_leave(&f->waiters[direction_of(op) == AW__WRITABLE], (aw__waiter *)op);

@@ -28,7 +28,7 @@ struct aw__fd {
     uint32_t lock;  /* guards what follows */
     int error;      /* why nothing goes on any more, or 0; atomic to peek at */
     int fd;
-    bool socket;
+    bool socket, borrowed;
     uint32_t index;     /* with the driver */
     aw__driver *driver; /* NULL: not registered; atomic to peek at */
     aw__waiters waiters[2];
@@ -48,6 +48,7 @@ static inline bool aw__fd_try_keep(aw__fd *f) {
     return refs;
 }
 void aw__fd_let_go(aw__fd *f);
+/* Of one that does not block, and is closed on exec. */
 int aw__fd_new(aw_conn **out, int fd);
 
 /* By the driver: this is ready; and: there is no driver any more. */

@@ -429,3 +429,64 @@ ON_DRIVERS(a_child_that_closes_takes_nothing_from_its_parent) {
     aw_close(ends[1]);
     workers_end(rt, NULL);
 }
+
+/* ---- Readiness --------------------------------------------------------------------------------- */
+
+AW_ASYNC(int, until_readable, aw_conn *conn; uint32_t * begun; aw_io io;) {
+    AW_BEGIN;
+    ADD(*self->begun, 1);
+    AW_AWAIT(self->io, aw_readable(self->conn));
+    AW_RETURN(self->io.out);
+    AW_END;
+}
+
+static int wait_readable(aw_runtime *rt, aw_conn *c) {
+    uint32_t begun = 0;
+    return aw_block_on(rt, AW_CALL(until_readable, .conn = c, .begun = &begun));
+}
+
+ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_something) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    int fds[2];
+    char bytes[2];
+    uint32_t begun = 0;
+    aw_conn *c;
+    CHECK_EQ(pipe(fds), 0);
+    CHECK_EQ(aw_conn_borrow(&c, fds[0]), 0);
+    CHECK_EQ(fcntl(fds[0], F_GETFL) & O_NONBLOCK, 0);
+    struct until_readable *t = aw_spawn_on(rt, AW_CALL(until_readable, .conn = c, .begun = &begun));
+    if (how.workers) WAIT_UNTIL(LOAD(begun) == 1);
+    CHECK_EQ(write(fds[1], "ab", 2), 2);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(t->out, 0);
+    aw_task_drop(t);
+    CHECK_EQ(wait_readable(rt, c), 0);
+    CHECK_EQ(read(fds[0], bytes, 1), 1);
+    CHECK_EQ(wait_readable(rt, c), 0);
+    CHECK_EQ(aw_block_on(rt, aw_read(c, bytes, 1)), -EOPNOTSUPP);
+    CHECK_EQ(read(fds[0], bytes, 1), 1);
+    close(fds[1]);
+    CHECK_EQ(wait_readable(rt, c), 0); /* the end */
+    aw_conn_drop(c);
+    CHECK_EQ(close(fds[0]), 0);
+    CHECK_EQ(aw_conn_borrow(&c, fds[0]), -EBADF);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(after_a_shutdown_the_other_end_reads_to_its_end_and_still_answers) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char byte = 0;
+    io_pair(ends);
+    CHECK_EQ(aw_block_on(rt, aw_shutdown(ends[0])), 0);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &byte, 1)), 0);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), -EPIPE);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "y", 1)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &byte, 1)), 1);
+    CHECK_EQ(byte, 'y');
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
