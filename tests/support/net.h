@@ -18,6 +18,20 @@ HELPER size_t open_fds(void) {
     return entries("/proc/self/fd");
 }
 
+/* Of those, the sockets: what drivers have does not count. */
+HELPER size_t open_sockets(void) {
+    DIR *d = opendir("/proc/self/fd");
+    char path[64], to[64];
+    size_t n = 0;
+    for (const struct dirent *e; (e = readdir(d));) {
+        snprintf(path, sizeof path, "/proc/self/fd/%.20s", e->d_name);
+        ssize_t length = readlink(path, to, sizeof to);
+        n += length > 7 && memcmp(to, "socket:", 7) == 0;
+    }
+    closedir(d);
+    return n;
+}
+
 /* A listener on a free port, and where. */
 HELPER aw_listener *listen_here(int family, const aw_listen_options *o, aw_addr *at) {
     aw_listener *l;
