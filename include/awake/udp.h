@@ -69,7 +69,8 @@ AW_API aw_datagram aw_send_to(aw_conn *c, const void *buf, size_t size, const aw
 /* ---- Groups -----------------------------------------------------------------------------------
  * 0 or a negative errno. `interface` is the index of one (if_nametoindex); 0 lets the system choose. */
 
-/* Receive what is sent to a group; and no more. -EINVAL: not of the socket's family; -EADDRINUSE, -EADDRNOTAVAIL. */
+/* Receive what is sent to a group; and no more. A socket gets what is sent to groups that it has joined itself, not others on the
+ * machine (which the system would give it too). -EINVAL: not of the socket's family; -EADDRINUSE, -EADDRNOTAVAIL. */
 AW_API int aw_udp_join(aw_conn *c, const aw_addr *group, unsigned interface);
 AW_API int aw_udp_leave(aw_conn *c, const aw_addr *group, unsigned interface);
 /* Through which interface it sends to groups. */

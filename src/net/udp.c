@@ -15,11 +15,24 @@ static bool is_inet(const aw_addr *a) {
     return family == AF_INET || family == AF_INET6;
 }
 
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
+
+/* Linux gives a socket also what others on the machine have joined, unless it is told. Where that cannot be told, so be it. */
+static void only_own_groups(int fd, int family) {
+    if (family == AF_INET)
+        aw__socket_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    else
+        aw__socket_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+}
+
 static int bind_with(int fd, const aw_addr *local, const aw_udp_options *o) {
     int error = o->reuse_addr ? aw__socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1) : 0;
     if (!error && o->reuse_port) error = aw__socket_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     if (!error && aw_addr_family(local) == AF_INET6)
         error = aw__socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, o->v6_only);
+    if (!error) only_own_groups(fd, aw_addr_family(local));
     if (!error && bind(fd, &local->u.any, local->size)) error = -errno;
     return error;
 }
