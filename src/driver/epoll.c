@@ -72,13 +72,14 @@ static int wait_for(int epoll, struct epoll_event *events, uint64_t deadline) {
 
 static int epoll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     struct epoll_event found[AW__EVENTS];
+    aw__count_call(d);
     int saved = errno, count = 0, n = wait_for(((epoll_driver *)d)->epoll, found, deadline);
     errno = saved; /* interrupted by a signal is as good as nothing found: the caller looks again */
     for (int i = 0; i < n; i++)
         if (found[i].data.u64 != WAKE)
-            events[count++] = (aw__event){(uint32_t)found[i].data.u64,
-                                          (uint32_t)(found[i].data.u64 >> 32),
-                                          ready_of(found[i].events)};
+            events[count++] = (aw__event){.index = (uint32_t)found[i].data.u64,
+                                          .age = (uint32_t)(found[i].data.u64 >> 32),
+                                          .ready = ready_of(found[i].events)};
     return count;
 }
 

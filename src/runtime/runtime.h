@@ -73,15 +73,17 @@ struct aw_runtime {
     aw__task *inbox;       /* atomic: see inbox.h */
     uint32_t unparks_done; /* atomic */
     aw__place place;       /* the owner sleeps there, unless the seam has a way of its own */
-    const aw__driver_type *driver_type;
-    uint32_t lock;                     /* guards what follows, and tasks after the end */
-    struct aw_task_join_future *joins; /* joins that wait on other threads; atomic to peek at */
-    struct aw__waiting *waiting;       /* threads that would take over when the owner leaves */
-    bool ended;                        /* freed when no task is allocated any more */
-    aw_runtime *next_left;             /* see shutdown.c */
-    aw__wheel *wheels;                 /* `wheel`, or that of the first worker */
-    aw__wheel wheel;                   /* has its own lock */
-    aw__room main_room;                /* with one task, which follows it */
+    const aw__driver_type *driver_type; /* atomic: as wished, until it is known what works here */
+    bool driver_known;                  /* atomic */
+    int driver_fallback;                /* why it is not as wished, or 0 */
+    uint32_t lock;                      /* guards what follows, and tasks after the end */
+    struct aw_task_join_future *joins;  /* joins that wait on other threads; atomic to peek at */
+    struct aw__waiting *waiting;        /* threads that would take over when the owner leaves */
+    bool ended;                         /* freed when no task is allocated any more */
+    aw_runtime *next_left;              /* see shutdown.c */
+    aw__wheel *wheels;                  /* `wheel`, or that of the first worker */
+    aw__wheel wheel;                    /* has its own lock */
+    aw__room main_room;                 /* with one task, which follows it */
     aw__task main_task;
 };
 
