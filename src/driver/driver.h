@@ -70,6 +70,8 @@ typedef struct aw__driver_type {
     int (*collect)(aw__driver *d, aw__event *events, uint64_t deadline);
     /* End the current or the next sleep. Any thread. */
     void (*interrupt)(aw__driver *d);
+    /* A descriptor that is readable when there is something to collect, or an interrupt. NULL: there is none. */
+    int (*pollable)(aw__driver *d);
 } aw__driver_type;
 
 typedef struct aw__driver_entry {

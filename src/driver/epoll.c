@@ -89,6 +89,10 @@ static void epoll_interrupt(aw__driver *d) {
     errno = saved;
 }
 
+static int epoll_pollable(aw__driver *d) {
+    return ((epoll_driver *)d)->epoll;
+}
+
 const aw__driver_type aw__epoll_driver = {
     .name = "epoll",
     .size = sizeof(epoll_driver),
@@ -98,4 +102,5 @@ const aw__driver_type aw__epoll_driver = {
     .remove = epoll_remove,
     .collect = epoll_collect,
     .interrupt = epoll_interrupt,
+    .pollable = epoll_pollable,
 };

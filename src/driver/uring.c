@@ -172,7 +172,8 @@ static void enter(uring_driver *u, uint64_t deadline) {
 }
 
 static void uring_flush(aw__driver *d) {
-    enter((uring_driver *)d, 0);
+    uring_driver *u = (uring_driver *)d;
+    if (aw__uring_queued(&u->ring)) enter(u, 0);
 }
 
 /* ---- Out of the ring -------------------------------------------------------------------------- */
@@ -226,6 +227,10 @@ static void uring_interrupt(aw__driver *d) {
     errno = saved;
 }
 
+static int uring_pollable(aw__driver *d) {
+    return ((uring_driver *)d)->ring.fd;
+}
+
 /* Everything that the system has comes back before the memory goes. */
 static void uring_drain(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
@@ -256,6 +261,7 @@ const aw__driver_type aw__uring_driver = {
     .flush = uring_flush,
     .collect = uring_collect,
     .interrupt = uring_interrupt,
+    .pollable = uring_pollable,
     .drain = uring_drain,
 };
 
