@@ -28,8 +28,9 @@ struct aw__fd;
 struct aw_io;
 typedef struct aw__driver aw__driver;
 
-/* What is ready: bits of an event. */
-enum { AW__READABLE = 1, AW__WRITABLE = 2, AW__BOTH = 3 };
+/* What is ready: bits of an event. With AW__MORE a read that gets less than it asked for does not mean that nothing is left: the
+ * end has been seen, an error, or urgent data. */
+enum { AW__READABLE = 1, AW__WRITABLE = 2, AW__BOTH = 3, AW__MORE = 4 };
 
 typedef struct aw__event {
     union {

@@ -54,7 +54,8 @@ static void epoll_remove(aw__driver *d, int fd, uint32_t index) {
 /* An error makes everything go on that waits: the call that follows says what it is. */
 static uint32_t ready_of(uint32_t events) {
     uint32_t ready = 0;
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLHUP | EPOLLERR)) ready |= AW__READABLE;
+    if (events & EPOLLIN) ready |= AW__READABLE;
+    if (events & (EPOLLRDHUP | EPOLLPRI | EPOLLHUP | EPOLLERR)) ready |= AW__READABLE | AW__MORE;
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) ready |= AW__WRITABLE;
     return ready;
 }
