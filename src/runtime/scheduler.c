@@ -183,7 +183,8 @@ static inline __attribute__((always_inline)) bool go_round(aw_runtime *rt, aw__u
         if (rt->watch_at <= now) aw__watch(rt, now);
     }
     rt->wheel.looked = false;
-    if (rt->ready.head) aw__place_turn(&rt->place); /* otherwise it will sleep there */
+    if (rt->ready.head || rt->yielded.head)
+        aw__place_turn(&rt->place); /* otherwise it will sleep there */
     append_yielded(rt);
     return is_over(rt, until);
 }

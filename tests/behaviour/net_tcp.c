@@ -347,6 +347,26 @@ AW_ASYNC(int, until_count, uint32_t *count; uint32_t want; aw_yield pause;) {
     AW_END;
 }
 
+/* There is always something to run, and never time to sleep. */
+ON_DRIVERS(who_only_yields_lets_others_accept) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_addr at;
+    uint32_t own = 0, all = 0;
+    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    struct count_accepted *t = aw_spawn_on(
+        rt, AW_CALL(count_accepted, .l = l, .own = &own, .all = &all));
+    run_a_while(rt);
+    for (uint32_t i = 1; i < 4; i++) {
+        int client = plain_client(&at);
+        CHECK_EQ(aw_block_on(rt, AW_CALL(until_count, .count = &all, .want = i)), 0);
+        close(client);
+    }
+    aw_listener_close(l);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    aw_task_drop(t);
+    workers_end(rt, NULL);
+}
+
 ON_DRIVERS(several_listeners_share_a_port_and_who_comes) {
     enum { LISTENERS = 3, COME = 100 };
     memory m;
