@@ -18,18 +18,21 @@ HELPER size_t open_fds(void) {
     return entries("/proc/self/fd");
 }
 
-/* Of those, the sockets: what drivers have does not count. */
-HELPER size_t open_sockets(void) {
+/* Of those, the ones of a kind ("socket:", "pipe:"): what drivers have does not count. */
+HELPER size_t open_of(const char *kind) {
     DIR *d = opendir("/proc/self/fd");
     char path[64], to[64];
     size_t n = 0;
     for (const struct dirent *e; (e = readdir(d));) {
         snprintf(path, sizeof path, "/proc/self/fd/%.20s", e->d_name);
         ssize_t length = readlink(path, to, sizeof to);
-        n += length > 7 && memcmp(to, "socket:", 7) == 0;
+        n += length > (ssize_t)strlen(kind) && memcmp(to, kind, strlen(kind)) == 0;
     }
     closedir(d);
     return n;
+}
+HELPER size_t open_sockets(void) {
+    return open_of("socket:");
 }
 
 /* A listener on a free port, and where. */
