@@ -9,6 +9,8 @@
 
 #include "support/by_hand.h"
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 /* ---- Failures, one after the other -------------------------------------------------------------- */
 
 static const int *failures; /* the errors of the next calls; NULL: as it is */

@@ -5,6 +5,8 @@
 
 #include <sys/resource.h>
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 /* ---- Talking ----------------------------------------------------------------------------------- */
 
 enum { CLIENTS = 10, ROUNDS = 20 };

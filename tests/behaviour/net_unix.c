@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 /* A path that is nobody else's. */
 static aw_addr path_of(const char *name) {
     static char folder[] = "/tmp/awake-unix-XXXXXX";
