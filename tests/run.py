@@ -136,7 +136,9 @@ def worker_tests(settings, suite, pool):
             others.update((name, test) for test in marked)
             # These run on each flavour by themselves: test and where, in one name.
             chosen = re.findall(r"^(?:ON_)?(?:BOTH|FLAVOURS|WORKERS)(?:_LIMIT)?\((\w+)", text, re.M)
-            others.update((name, test + where) for test in chosen for where in FLAVOURS)
+            chosen += [f"{test}_by_{driver}" for test in re.findall(r"^ON_DRIVERS(?:_LIMIT)?\((\w+)", text, re.M)
+                       for driver in ("uring", "epoll", "poll")]
+            others.update((name, test + where) for test in chosen for where in ["", *FLAVOURS])
     for program, name, run in tests_of(settings, programs, pool, WORKERS[suite]):
         # What measures time measures it on two.
         if (program, name) not in others and ("_timing" not in name or suite == "workers-2"):
