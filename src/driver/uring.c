@@ -27,6 +27,7 @@
 
 #include "core/lock.h"
 #include "io/fd.h"
+#include "io/here.h"
 #include "os/park.h"
 
 enum { SUBMISSIONS = 256, COMPLETIONS = 4096, MOST = 0x7ffff000 };
@@ -188,12 +189,15 @@ static void arm(uring_driver *u) {
     u->armed = true;
 }
 
-/* Under the lock. */
-static int reap(uring_driver *u, aw__event *events) {
+/* Under the lock. `woken`: an interrupt is among them. */
+static int reap(uring_driver *u, aw__event *events, bool *woken) {
     int count = 0;
     struct io_uring_cqe *c;
     for (; count < AW__EVENTS && (c = aw__uring_peek(&u->ring)); aw__uring_pop(&u->ring)) {
-        if (c->user_data == WAKE) u->armed = c->flags & IORING_CQE_F_MORE;
+        if (c->user_data == WAKE) {
+            u->armed = c->flags & IORING_CQE_F_MORE;
+            *woken = true;
+        }
         if (c->user_data & 1) continue;
         events[count].op = pointer(c->user_data);
         events[count++].result = c->res;
@@ -202,28 +206,43 @@ static int reap(uring_driver *u, aw__event *events) {
     return count;
 }
 
-static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
-    uring_driver *u = (uring_driver *)d;
-    aw__lock(&d->lock);
-    arm(u);
-    if (!u->armed) deadline = 0;
-    int count = reap(u, events);
-    aw__unlock(&d->lock);
-    if (count) deadline = 0;
-    if (deadline || aw__uring_queued(&u->ring) || (!count && aw__uring_holds_back(&u->ring)))
-        enter(u, deadline);
-    if (count == 0) {
-        aw__lock(&d->lock);
-        count = reap(u, events);
-        aw__unlock(&d->lock);
-    }
-    return count;
-}
-
 static void uring_interrupt(aw__driver *d) {
     int saved = errno;
     eventfd_write(((uring_driver *)d)->wake, 1);
     errno = saved;
+}
+
+/* An interrupt was found by one who only looks: the owner may be about to sleep. */
+static void pass_on(uring_driver *u) {
+    bool armed = false;
+    for (int tries = 0; tries < 2 && !armed; tries++) { /* the queue may be full, once */
+        aw__lock(&u->driver.lock);
+        arm(u);
+        armed = u->armed;
+        aw__unlock(&u->driver.lock);
+        if (aw__uring_queued(&u->ring)) enter(u, 0);
+    }
+    uring_interrupt(&u->driver);
+}
+
+static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
+    uring_driver *u = (uring_driver *)d;
+    bool woken = false, looks = !deadline;
+    aw__lock(&d->lock);
+    arm(u);
+    if (!u->armed) deadline = 0;
+    int count = reap(u, events, &woken);
+    aw__unlock(&d->lock);
+    if (count || woken) deadline = 0;
+    if (deadline || aw__uring_queued(&u->ring) || (!count && aw__uring_holds_back(&u->ring)))
+        enter(u, deadline);
+    if (count == 0) {
+        aw__lock(&d->lock);
+        count = reap(u, events, &woken);
+        aw__unlock(&d->lock);
+    }
+    if (woken && looks && !aw__driver_is_own(d)) pass_on(u);
+    return count;
 }
 
 /* Everything that the system has comes back before the memory goes. */

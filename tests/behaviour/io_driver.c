@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a driver promises to those above it, each backend by itself: an interrupt ends a sleep, whoever looks into
+ * the driver meanwhile. */
+#include "support/io.h"
+
+#include "core/alloc.h"
+#include "os/park.h"
+
+#define ON_BACKENDS(name)                                                                          \
+    static void name##_body(const aw__driver_type *type);                                          \
+    TEST(name##_by_uring) {                                                                        \
+        if (aw__uring_works()) SKIP("no io_uring here");                                           \
+        name##_body(&aw__uring_driver);                                                            \
+    }                                                                                              \
+    TEST(name##_by_epoll) {                                                                        \
+        name##_body(&aw__epoll_driver);                                                            \
+    }                                                                                              \
+    TEST(name##_by_poll) {                                                                         \
+        name##_body(&aw__poll_driver);                                                             \
+    }                                                                                              \
+    static void name##_body(const aw__driver_type *type)
+
+static aw__driver *driver_new(const aw__driver_type *type) {
+    aw__driver *d;
+    CHECK_EQ(aw__driver_open(&d, type, aw__allocator_for(NULL)), 0);
+    return d;
+}
+
+static void driver_end(aw__driver *d) {
+    aw__driver_close(d);
+    aw__driver_free(d);
+}
+
+static bool sleeps(aw__driver *d, uint64_t ns) {
+    aw__event events[AW__EVENTS];
+    uint64_t until = aw__os_now() + ns;
+    CHECK_EQ(d->type->collect(d, events, until), 0);
+    return aw__os_now() >= until;
+}
+
+/* ---- Interrupts -------------------------------------------------------------------------------- */
+
+ON_BACKENDS(an_interrupt_ends_the_next_sleep) {
+    aw__driver *d = driver_new(type);
+    CHECK(sleeps(d, 1000000));
+    for (int i = 0; i < 100; i++) {
+        d->type->interrupt(d);
+        CHECK(!sleeps(d, AW_SEC(10)));
+    }
+    while (!sleeps(d, 1000000)) /* what is left over ends, too */
+        ;
+    driver_end(d);
+}
+
+static void *turn(void *arg) {
+    aw__driver_turn(arg);
+    return NULL;
+}
+
+/* Its owner has said that it will sleep, but does not yet. */
+ON_BACKENDS(an_interrupt_is_not_lost_to_another_who_looks) {
+    aw__driver *d = driver_new(type);
+    for (int i = 0; i < 20; i++) {
+        while (!sleeps(d, 1000000))
+            ;
+        d->type->interrupt(d);
+        on_a_thread(turn, d);
+        CHECK(!sleeps(d, AW_SEC(10)));
+    }
+    driver_end(d);
+}
+
+static void *turn_for_ever(void *arg) {
+    struct {
+        aw__driver *d;
+        uint32_t stop;
+    } *a = arg;
+    while (!LOAD(a->stop))
+        aw__driver_turn(a->d);
+    return NULL;
+}
+
+ON_BACKENDS(no_interrupt_is_lost_beside_one_who_looks_all_the_time) {
+    struct {
+        aw__driver *d;
+        uint32_t stop;
+    } a = {driver_new(type), 0};
+    pthread_t looks = thread_start(turn_for_ever, &a);
+    for (int i = 0; i < storm_rounds(300); i++) {
+        a.d->type->interrupt(a.d);
+        CHECK(!sleeps(a.d, AW_SEC(10)));
+    }
+    STORE(a.stop, 1);
+    thread_end(looks);
+    driver_end(a.d);
+}
+
+/* What it had handed to the system goes with it. */
+ON_BACKENDS(an_interrupt_is_not_lost_when_a_thread_that_looked_has_ended) {
+    aw__driver *d = driver_new(type);
+    on_a_thread(turn, d);
+    for (int i = 0; i < 20; i++) {
+        on_a_thread(turn, d);
+        d->type->interrupt(d);
+        CHECK(!sleeps(d, AW_SEC(10)));
+    }
+    driver_end(d);
+}
