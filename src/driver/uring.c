@@ -28,6 +28,7 @@
 #include "core/lock.h"
 #include "io/fd.h"
 #include "io/here.h"
+#include "os/fork.h"
 #include "os/park.h"
 
 enum { SUBMISSIONS = 256, COMPLETIONS = 4096, MOST = 0x7ffff000 };
@@ -64,7 +65,10 @@ static int uring_open(aw__driver *d) {
 static void uring_close(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
     close(u->wake);
-    aw__uring_close(&u->ring);
+    if (d->generation == aw__fork_generation)
+        aw__uring_close(&u->ring);
+    else
+        close(u->ring.fd); /* its memory is not there, and something else may be in its place */
 }
 
 /* ---- Into the ring ---------------------------------------------------------------------------- */

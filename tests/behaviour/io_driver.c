@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * What a driver promises to those above it, each backend by itself: an interrupt ends a sleep, whoever looks into
- * the driver meanwhile. */
+ * the driver meanwhile, and the child of a fork gives back nothing but its own. */
 #include "support/io.h"
 
+#include <sys/mman.h>
+#include <sys/wait.h>
+
 #include "core/alloc.h"
+#include "os/fork.h"
 #include "os/park.h"
 
 #define ON_BACKENDS(name)                                                                          \
@@ -105,5 +109,40 @@ ON_BACKENDS(an_interrupt_is_not_lost_when_a_thread_that_looked_has_ended) {
         d->type->interrupt(d);
         CHECK(!sleeps(d, AW_SEC(10)));
     }
+    driver_end(d);
+}
+
+/* ---- The child of a fork ----------------------------------------------------------------------- */
+
+/* Memory that a driver shares with the system is not there in the child: others may have taken its place. */
+static void use_memory_and_free(aw__driver *d) {
+    enum { BLOCKS = 64 };
+    static char *blocks[BLOCKS];
+    size_t size = 1 << 14;
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(blocks[i] != MAP_FAILED);
+        memset(blocks[i], i, size);
+    }
+    aw__driver_free(d);
+    for (int i = 0; i < BLOCKS; i++)
+        for (size_t at = 0; at < size; at += 512)
+            CHECK_EQ(blocks[i][at], i);
+}
+
+ON_BACKENDS(a_child_frees_only_what_is_its_own) {
+    CHECK_EQ(aw__fork_watch(), 0); /* as a runtime does */
+    aw__driver *d = driver_new(type);
+    CHECK(sleeps(d, 1000000));
+    pid_t child = fork();
+    if (child == 0) {
+        use_memory_and_free(d);
+        _exit(0);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    d->type->interrupt(d);
+    CHECK(!sleeps(d, AW_SEC(10)));
     driver_end(d);
 }
