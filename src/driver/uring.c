@@ -31,6 +31,8 @@
 
 #include "core/lock.h"
 #include "io/fd.h"
+#include "io/here.h"
+#include "os/fork.h"
 #include "os/park.h"
 #include "os/thread.h"
 
@@ -73,7 +75,10 @@ static int uring_open(aw__driver *d) {
 static void uring_close(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
     close(u->wake);
-    aw__uring_close(&u->ring);
+    if (d->generation == aw__fork_generation)
+        aw__uring_close(&u->ring);
+    else
+        close(u->ring.fd); /* its memory is not there, and something else may be in its place */
 }
 
 /* ---- Into the ring ---------------------------------------------------------------------------- */
@@ -220,12 +225,15 @@ static void arm(uring_driver *u) {
     u->armed = true;
 }
 
-/* Under the lock. */
-static int reap(uring_driver *u, aw__event *events) {
+/* Under the lock. `woken`: an interrupt is among them. */
+static int reap(uring_driver *u, aw__event *events, bool *woken) {
     int count = 0;
     struct io_uring_cqe *c;
     for (; count < AW__EVENTS && (c = aw__uring_peek(&u->ring)); aw__uring_pop(&u->ring)) {
-        if (c->user_data == WAKE) u->armed = c->flags & IORING_CQE_F_MORE;
+        if (c->user_data == WAKE) {
+            u->armed = c->flags & IORING_CQE_F_MORE;
+            *woken = true;
+        }
         if (c->user_data & 1) continue;
         events[count].op = pointer(c->user_data);
         events[count++].result = c->res;
@@ -276,17 +284,26 @@ static bool adopt(uring_driver *u) {
     return !error;
 }
 
-static int collect_for_others(uring_driver *u, aw__event *events) {
-    if (aw__uring_queued(&u->ring)) uring_interrupt(&u->driver);
-    aw__lock(&u->driver.lock);
-    int count = reap(u, events);
-    aw__unlock(&u->driver.lock);
-    return count;
+/* An interrupt was found by one who only looks: the owner may be about to sleep. */
+static void pass_on(uring_driver *u) {
+    bool armed = false;
+    for (int tries = 0; tries < 2 && !armed; tries++) { /* the queue may be full, once */
+        aw__lock(&u->driver.lock);
+        arm(u);
+        armed = u->armed;
+        aw__unlock(&u->driver.lock);
+        if (aw__uring_queued(&u->ring)) enter(u, 0);
+    }
+    uring_interrupt(&u->driver);
 }
 
 static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     uring_driver *u = (uring_driver *)d;
-    if (!is_own(d)) return collect_for_others(u, events);
+    bool woken = false, looks = !deadline;
+    if (!is_own(d)) { /* nothing is there that its owner does not find */
+        if (aw__uring_queued(&u->ring)) uring_interrupt(d);
+        return 0;
+    }
     if (!adopt(u)) {
         if (deadline) aw__os_nap(); /* too many descriptors, or no memory: it may be better soon */
         return 0;
@@ -294,16 +311,17 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     aw__lock(&d->lock);
     arm(u);
     if (!u->armed) deadline = 0;
-    int count = reap(u, events);
+    int count = reap(u, events, &woken);
     aw__unlock(&d->lock);
-    if (count) deadline = 0;
+    if (count || woken) deadline = 0;
     if (deadline || aw__uring_queued(&u->ring) || (!count && aw__uring_holds_back(&u->ring)))
         enter(u, deadline);
     if (count == 0) {
         aw__lock(&d->lock);
-        count = reap(u, events);
+        count = reap(u, events, &woken);
         aw__unlock(&d->lock);
     }
+    if (woken && looks && !aw__driver_is_own(d)) pass_on(u);
     return count;
 }
 
