@@ -47,6 +47,8 @@
 #include <awake/merge.h>     /* several streams as one, items in groups */
 #include <awake/buffered.h>  /* a future for each item, several at once */
 #include <awake/io.h>        /* reading and writing descriptors */
+#include <awake/bytes.h>     /* all of them: write_all, read_exact */
+#include <awake/reader.h>    /* a buffer for reading: lines, parts, to the end */
 #include <awake/local.h>     /* values that belong to a task */
 #include <awake/alloc.h>     /* bring your own allocator */
 #include <awake/log.h>       /* what the library has to say */
