@@ -23,18 +23,6 @@ void aw_reader_consume(aw_reader *r, size_t size) {
     r->start += size < aw__reader_size(r) ? size : aw__reader_size(r);
 }
 
-static void take(aw_reader_future *f, size_t size) {
-    f->reader->start += size;
-    f->done += size;
-}
-
-/* Taken as the last thing that it does. */
-static bool give(aw_reader_future *f, size_t size, ssize_t out) {
-    take(f, size);
-    f->back = size;
-    return aw__calls_over((aw__calls *)f, out);
-}
-
 static void copy(aw_reader_future *f, size_t size) {
     if (size) memcpy(f->data + f->done, f->reader->buf + f->reader->start, size);
 }
@@ -66,7 +54,7 @@ static bool read_next(aw__calls *op, int n) {
     size_t size = aw__reader_size(r) < f->size ? aw__reader_size(r) : f->size;
     if (size || !f->size || r->ended) {
         copy(f, size);
-        return give(f, size, (ssize_t)size);
+        return aw__reader_give(f, size, (ssize_t)size);
     }
     return around ? aw__calls_read(op, r->conn, f->data, f->size) : aw__reader_more(op, r, 0);
 }
@@ -86,11 +74,11 @@ static bool read_exact_next(aw__calls *op, int n) {
     size_t left = f->size - f->done, size = aw__reader_size(r);
     if (size >= left) {
         copy(f, left);
-        return give(f, left, (ssize_t)f->size);
+        return aw__reader_give(f, left, (ssize_t)f->size);
     }
     if (around) {
         copy(f, size);
-        take(f, size);
+        aw__reader_take(f, size);
     }
     if (r->ended) return aw__calls_over(op, -ENODATA);
     if (!around) return aw__reader_more(op, r, left);
@@ -118,7 +106,7 @@ static bool item(aw_reader_future *f, size_t size, bool terminated) {
     if (size - cr > f->size) return aw__calls_over((aw__calls *)f, -EMSGSIZE);
     r->item = (aw_slice){data, size - cr};
     r->terminated = terminated;
-    return give(f, size + terminated, 1);
+    return aw__reader_give(f, size + terminated, 1);
 }
 
 /* Whether that is too long, whatever follows: of a line the last byte may be the \r that does not count. It must not depend on how
@@ -159,10 +147,10 @@ static int gather(aw_reader_future *f) {
     if (extra && !whole && r->ended) return -EMSGSIZE;
     int error = aw_bytes_append(b, r->buf + r->start, size - extra);
     if (error) return error;
-    take(f, size - extra);
+    aw__reader_take(f, size - extra);
     f->seen = extra;
     if (!whole) return 0;
-    take(f, extra + 1);
+    aw__reader_take(f, extra + 1);
     f->seen = 0;
     if (f->strip && !extra && b->size && b->data[b->size - 1] == '\r') b->size--;
     r->terminated = true;
@@ -198,47 +186,29 @@ static bool gather_next(aw__calls *op, int n) {
 
 /* ---- Poll and cancel -------------------------------------------------------------------------- */
 
-static aw_poll reader_poll(aw_future *self, aw_cx *cx, aw__calls_next *next) {
+aw_poll aw__reader_poll(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw_reader_future *f = (aw_reader_future *)self;
     if (!f->reader->capacity || !aw__reader_enter(f->reader, f)) {
         f->out = f->reader->capacity ? -EBUSY : -EINVAL;
         aw_cx_spend(cx);
         return AW_READY;
     }
-    aw_poll r = aw__calls_poll(self, cx, next);
-    if (r != AW_PENDING) aw__reader_leave(f->reader, f);
-    return r;
+    return aw__reader_leave(aw__calls_poll(self, cx, next), f->reader, f);
 }
 
-static aw_poll reader_cancel(aw_future *self, aw_cx *cx, aw__calls_next *next) {
+aw_poll aw__reader_cancel(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw_reader_future *f = (aw_reader_future *)self;
-    aw_poll r = aw__calls_cancel(self, cx, next);
-    if (r != AW_PENDING) aw__reader_leave(f->reader, f);
-    return r;
+    return aw__reader_leave(aw__calls_cancel(self, cx, next), f->reader, f);
 }
 
-static void reader_discard(aw_future *self) {
+void aw__reader_discard(aw_future *self) {
     aw_reader_future *f = (aw_reader_future *)self;
     f->reader->start -= f->back;
     f->done -= f->back;
 }
 
-#define READER_TYPE(kind)                                                                          \
-    static aw_poll kind##_poll(aw_future *self, aw_cx *cx) {                                       \
-        return reader_poll(self, cx, kind##_next);                                                 \
-    }                                                                                              \
-    static aw_poll kind##_cancel(aw_future *self, aw_cx *cx) {                                     \
-        return reader_cancel(self, cx, kind##_next);                                               \
-    }                                                                                              \
-    const aw_future_type aw_reader_##kind##_type = {AW_TYPE_OF(aw_reader_future, "reader_" #kind), \
-                                                    .flags = AW_OUT_ERRNO,                         \
-                                                    .poll = kind##_poll,                           \
-                                                    .cancel = kind##_cancel,                       \
-                                                    .discard = reader_discard,                     \
-                                                    .child = aw__calls_child}
-
-READER_TYPE(fill);
-READER_TYPE(read);
-READER_TYPE(read_exact);
-READER_TYPE(until);
-READER_TYPE(gather);
+AW__READER_TYPE(fill, aw_reader_fill_type, "reader_fill");
+AW__READER_TYPE(read, aw_reader_read_type, "reader_read");
+AW__READER_TYPE(read_exact, aw_reader_read_exact_type, "reader_read_exact");
+AW__READER_TYPE(until, aw_reader_until_type, "reader_until");
+AW__READER_TYPE(gather, aw_reader_gather_type, "reader_gather");

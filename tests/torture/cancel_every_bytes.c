@@ -218,3 +218,136 @@ TEST(reader_line_into) {
     cut_everywhere((struct specimen){make_line_into, take_line_into, rest_after_gathering, NULL,
                                      check_reader});
 }
+
+/* ---- Writers ------------------------------------------------------------------------------------ */
+
+static aw_writer writer;
+static aw_writer_future writing, writing_rest;
+static const aw_frame frame_format = {1, false, 0};
+
+static void make_writer(size_t capacity) {
+    make_scene();
+    writer = aw_writer_of(&scene.t.conn, scene.room, capacity);
+}
+
+/* In the buffer is what comes first, and then what was accepted; the rest follows, and a flush. */
+static struct write_rest {
+    AW_FRAME(int);
+    size_t at;
+    struct chain_via via;
+} write_rest;
+AW_ASYNC_STATIC(write_rest) {
+    AW_BEGIN;
+    if (writer.user) FAIL("somebody is left in the writer");
+    writing_rest = aw_writer_write(&writer, text + self->at, SIZE - self->at);
+    AW_AWAIT(self->via, chain_via(&writing_rest.future));
+    CHECK_EQ(writing_rest.out, (ssize_t)(SIZE - self->at));
+    writing_rest = aw_writer_flush(&writer);
+    AW_AWAIT(self->via, chain_via(&writing_rest.future));
+    CHECK_EQ(writing_rest.out, 0);
+    AW_RETURN(0);
+    AW_END;
+}
+static aw_future *write_rest_from(size_t at) {
+    if (!scene.made) return nothing();
+    write_rest = AW_CALL(write_rest, .at = at);
+    return &write_rest.future;
+}
+
+static aw_future *make_writing(void) {
+    make_writer(16);
+    writer.high = 12;
+    writer.low = 4;
+    writing = aw_writer_write(&writer, text, chain.style & 1 ? SIZE : 30);
+    return &writing.future;
+}
+static aw_future *rest_of_writing(void) {
+    return write_rest_from(writing.done);
+}
+static aw_future *make_flush(void) {
+    make_writer(48);
+    CHECK_EQ(aw_writer_put(&writer, text, 20), 0);
+    writer.high = 15;
+    writing = chain.style & 1 ? aw_writer_drain(&writer) : aw_writer_flush(&writer);
+    return &writing.future;
+}
+static aw_future *rest_after_20(void) {
+    return write_rest_from(20);
+}
+static aw_future *make_shutdown(void) {
+    make_writer(48);
+    CHECK_EQ(aw_writer_put(&writer, text, SIZE), 0);
+    writing = aw_writer_shutdown(&writer);
+    return &writing.future;
+}
+static void take_zero(aw_future *f) {
+    (void)f;
+    CHECK_EQ(writing.out, 0);
+}
+static aw_future *shutdown_again(void) {
+    if (!scene.made) return nothing();
+    writing_rest = aw_writer_shutdown(&writer);
+    return &writing_rest.future;
+}
+static void check_shutdown(void) {
+    if (scene.made) CHECK(scene.t.shut);
+    check_scene();
+}
+/* With its length in front of it, and what it is behind. */
+static aw_future *make_frame(void) {
+    make_writer(16);
+    CHECK_EQ(aw_writer_put(&writer, text, 10), 0);
+    writing = aw_writer_frame(&writer, frame_format, text + 11, text[10]);
+    writing.size = 8;
+    writing.head[0] = text[10];
+    return &writing.future;
+}
+static aw_future *rest_of_frame(void) {
+    return write_rest_from(writing.done ? 19 : 10);
+}
+static aw_future *make_frame_in(void) {
+    make_reader();
+    scene.t.in = "\6alpha\n\44beta\r\ngamma, delta and epsilon\nomega";
+    scene.t.in_size = SIZE + 2;
+    reading = aw_reader_frame(&reader, frame_format);
+    return &reading.future;
+}
+static aw_future *rest_after_frame(void) {
+    if (!scene.made) return nothing();
+    reading_rest = aw_reader_frame(&reader, frame_format);
+    return &reading_rest.future;
+}
+static void take_frame_in(aw_future *f) {
+    (void)f;
+    CHECK_EQ(reading.out, 1);
+    note(reader.item.data, reader.item.size);
+}
+static void check_frame_in(void) {
+    if (scene.made) {
+        CHECK_EQ(reading_rest.out, 1);
+        note(reader.item.data, reader.item.size);
+        CHECK(scene.done == SIZE || scene.done == 6); /* both frames; or the first one, now */
+        CHECK_EQ(memcmp(scene.to, text, scene.done), 0);
+        scene.made = false;
+    }
+    check_scene();
+}
+
+/* cancel-at-every-await: aw_writer_future */
+TEST(writer_write) {
+    cut_everywhere((struct specimen){make_writing, NULL, rest_of_writing, NULL, check_scene});
+}
+TEST(writer_flush_and_drain) {
+    cut_everywhere((struct specimen){make_flush, take_zero, rest_after_20, NULL, check_scene});
+}
+TEST(writer_shutdown) {
+    cut_everywhere(
+        (struct specimen){make_shutdown, take_zero, shutdown_again, NULL, check_shutdown});
+}
+TEST(writer_frame) {
+    cut_everywhere((struct specimen){make_frame, NULL, rest_of_frame, NULL, check_scene});
+}
+TEST(reader_frame) {
+    cut_everywhere(
+        (struct specimen){make_frame_in, take_frame_in, rest_after_frame, NULL, check_frame_in});
+}
