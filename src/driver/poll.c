@@ -76,7 +76,10 @@ static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
     poll_driver *p = (poll_driver *)d;
     aw__lock(&d->lock);
     bool fresh = !d->closed && (p->watched[index].wanted & directions) != directions;
-    if (fresh) p->watched[index].wanted |= directions;
+    if (fresh) {
+        p->watched[index].wanted |= directions;
+        aw__count_one(&d->counters.waits);
+    }
     aw__unlock(&d->lock);
     if (fresh) poll_interrupt(d);
 }
@@ -84,7 +87,7 @@ static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
 /* ---- Collecting ------------------------------------------------------------------------------- */
 
 static short asked(uint32_t wanted) {
-    return (short)((wanted & AW__READABLE ? POLLIN | POLLPRI : 0) |
+    return (short)((wanted & AW__READABLE ? POLLIN | POLLRDHUP | POLLPRI : 0) |
                    (wanted & AW__WRITABLE ? POLLOUT : 0));
 }
 
@@ -96,7 +99,7 @@ static nfds_t make_set(const poll_driver *p, struct pollfd *set, aw__event *plac
         const struct watched *w = &p->watched[i];
         if (w->fd < 0 || !w->wanted) continue;
         set[n] = (struct pollfd){w->fd, asked(w->wanted), 0};
-        places[n++] = (aw__event){i, w->age, w->wanted};
+        places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted | AW__MORE};
     }
     return n;
 }
@@ -117,11 +120,14 @@ static void empty_pipe(const poll_driver *p) {
 /* What is told is not asked for any more. */
 static bool tell_once(poll_driver *p, aw__event *e, short events) {
     uint32_t ready = 0;
-    if (events & (POLLIN | POLLPRI | POLLHUP | POLLERR | POLLNVAL)) ready |= AW__READABLE;
+    if (events & POLLIN) ready |= AW__READABLE;
+    if (events & (POLLRDHUP | POLLPRI | POLLHUP | POLLERR | POLLNVAL))
+        ready |= AW__READABLE | AW__MORE;
     if (events & (POLLOUT | POLLHUP | POLLERR | POLLNVAL)) ready |= AW__WRITABLE;
     ready &= e->ready;
     e->ready = ready;
-    if (!ready || e->index >= p->capacity || p->watched[e->index].age != e->age) return false;
+    if (!(ready & AW__BOTH) || e->index >= p->capacity || p->watched[e->index].age != e->age)
+        return false;
     p->watched[e->index].wanted &= ~ready;
     return true;
 }
@@ -140,6 +146,7 @@ static int poll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     if (set && p->capacity == capacity) n = make_set(p, set, places);
     aw__unlock(&d->lock);
     if (n == 1 && set) *set = only;
+    aw__count_call(d);
     int found = wait_for(set ? set : &only, n, deadline);
     if (found > 0 && (set ? set : &only)[0].revents) empty_pipe(p);
     aw__lock(&d->lock);

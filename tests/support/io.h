@@ -4,11 +4,13 @@
 #ifndef AWAKE_TEST_IO_H
 #define AWAKE_TEST_IO_H
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <awake/io.h>
 
+#include "driver/uring.h"
 #include "support/workers.h"
 
 struct io_setup {
@@ -18,6 +20,7 @@ struct io_setup {
 
 #define ON_DRIVERS(name)                                                                           \
     static void name##_body(struct io_setup how);                                                  \
+    ON__DRIVER(name, uring)                                                                        \
     ON__DRIVER(name, epoll)                                                                        \
     ON__DRIVER(name, poll)                                                                         \
     static void name##_body(struct io_setup how)
@@ -35,12 +38,29 @@ struct io_setup {
 HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     aw_runtime_options o = workers_options(how.workers, m, log);
     aw_runtime *rt;
+    int works = strcmp(how.driver, "uring") == 0 ? aw__uring_works() : 0;
+    if (works) SKIP("no io_uring here");
     if (m) memory_init(m);
     o.driver = how.driver;
     o.flavour = how.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
     o.keep_tasks = !how.workers;
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     return rt;
+}
+
+/* Two ends of a TCP connection, as descriptors. */
+HELPER void io_tcp_pair(int fds[2]) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof a;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    CHECK_EQ(listen(listener, 1), 0);
+    CHECK_EQ(getsockname(listener, (struct sockaddr *)&a, &size), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(connect(fds[0], (struct sockaddr *)&a, sizeof a), 0);
+    fds[1] = accept(listener, NULL, NULL);
+    CHECK_GE(fds[1], 0);
+    close(listener);
 }
 
 /* Two ends that are connected. */
