@@ -49,18 +49,18 @@ AW_API void aw_bytes_free(aw_bytes *b);
 #define AW__CALLS                                                                                  \
     aw_future future;                                                                              \
     ssize_t out;                                                                                   \
-    size_t done; /* bytes, at any time */                                                          \
-    aw_io io     /* the call that it waits for */
+    size_t done;   /* bytes, at any time */                                                        \
+    aw_conn *conn; /* it is kept from the first call to the end */                                 \
+    aw_io io       /* the call that it waits for */
 
-#define AW__CALLS_INIT(type)                                                                       \
-    AW_FUTURE_INIT(type), 0, 0, {                                                                  \
+#define AW__CALLS_INIT(type, conn)                                                                 \
+    AW_FUTURE_INIT(type), 0, 0, (conn), {                                                          \
         AW__WAITER_INIT(NULL, 0), NULL, NULL, 0, NULL, 0                                           \
     }
 
 /* aw-future: aw_transfer */
 typedef struct aw_transfer {
     AW__CALLS;
-    aw_conn *conn;
     char *data;
     size_t size;
 } aw_transfer;
@@ -68,7 +68,6 @@ typedef struct aw_transfer {
 /* aw-future: aw_transferv */
 typedef struct aw_transferv {
     AW__CALLS;
-    aw_conn *conn;
     const struct iovec *parts;
     size_t count, offset;   /* parts that are left, and what is done of the first one */
     struct iovec window[8]; /* private: while the first part is done in part */
@@ -81,17 +80,17 @@ AW_API extern const aw_future_type aw_read_exact_type;
 /* `out`: all of them, that is `size`, or a negative errno. The buffer is borrowed until it has ended. -EIO: the connection says
  * that it wrote nothing. */
 static inline aw_transfer aw_write_all(aw_conn *c, const void *data, size_t size) {
-    aw_transfer t = {AW__CALLS_INIT(&aw_write_all_type), c, (char *)(uintptr_t)data, size};
+    aw_transfer t = {AW__CALLS_INIT(&aw_write_all_type, c), (char *)(uintptr_t)data, size};
     return t;
 }
 /* The same of several buffers, one after the other. The array is borrowed too, and not changed. */
 static inline aw_transferv aw_writev_all(aw_conn *c, const struct iovec *parts, int count) {
-    aw_transferv t = {AW__CALLS_INIT(&aw_writev_all_type), c, parts, (size_t)count, 0, {{NULL, 0}}};
+    aw_transferv t = {AW__CALLS_INIT(&aw_writev_all_type, c), parts, (size_t)count, 0, {{NULL, 0}}};
     return t;
 }
 /* `out`: `size`; -ENODATA when it ends before, whose first `done` bytes are there (0: it had ended already). */
 static inline aw_transfer aw_read_exact(aw_conn *c, void *data, size_t size) {
-    aw_transfer t = {AW__CALLS_INIT(&aw_read_exact_type), c, (char *)data, size};
+    aw_transfer t = {AW__CALLS_INIT(&aw_read_exact_type, c), (char *)data, size};
     return t;
 }
 

@@ -70,7 +70,7 @@ AW_API extern const aw_future_type aw_reader_gather_type;
 static inline aw_reader_future aw__reader(const aw_future_type *type, aw_reader *r, void *data,
                                           size_t size, aw_bytes *into, int delimiter, bool strip) {
     aw_reader_future f = {
-        AW__CALLS_INIT(type), r, (char *)data, size, into, 0, 0, delimiter, strip};
+        AW__CALLS_INIT(type, r->conn), r, (char *)data, size, into, 0, 0, delimiter, strip};
     return f;
 }
 

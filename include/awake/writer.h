@@ -67,7 +67,7 @@ AW_API extern const aw_future_type aw_writer_shutdown_type;
 static inline aw_writer_future aw__writer(const aw_future_type *type, aw_writer *w,
                                           const void *data, size_t size) {
     aw_writer_future f = {
-        AW__CALLS_INIT(type), w, (const char *)data, size, 0, {0, 0, 0, 0}, false, false};
+        AW__CALLS_INIT(type, w->conn), w, (const char *)data, size, 0, {0, 0, 0, 0}, false, false};
     return f;
 }
 

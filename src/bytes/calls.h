@@ -43,7 +43,20 @@ static inline bool aw__calls_write(aw__calls *op, aw_conn *c, const void *data, 
     return true;
 }
 
-/* `state`: 1 when there is a call in `io`. What needs none costs one of the budget; calls cost by themselves. */
+/* `state`: 1 when there is a call in `io`. Between two calls nothing else would hold the connection, and somebody may close it. */
+static inline bool aw__calls_begin(aw__calls *op, aw__calls_next *next) {
+    if (!next(op, AW__CALLS_FIRST)) return false;
+    aw_conn_keep(op->conn);
+    op->future.state = 1;
+    return true;
+}
+static inline aw_poll aw__calls_end(aw__calls *op, aw_poll how) {
+    aw_conn_drop(op->conn);
+    op->future.state = 0;
+    return how;
+}
+
+/* What needs no call costs one of the budget; calls cost by themselves. */
 static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw__calls *op = (aw__calls *)self;
     if (!self->state) {
@@ -51,24 +64,24 @@ static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next 
             aw_cx_spend(cx);
             return AW_PENDING;
         }
-        if (!next(op, AW__CALLS_FIRST)) {
+        if (!aw__calls_begin(op, next)) {
             aw_cx_spend(cx);
             return AW_READY;
         }
-        self->state = 1;
     }
     do {
         if (aw_future_poll(&op->io.future, cx) == AW_PENDING) return AW_PENDING;
     } while (next(op, op->io.out));
-    return AW_READY;
+    return aw__calls_end(op, AW_READY);
 }
 
 static inline aw_poll aw__calls_cancel(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw__calls *op = (aw__calls *)self;
     if (!self->state) return AW_CANCELLED;
     aw_poll r = aw_future_cancel(&op->io.future, cx);
-    if (r != AW_READY) return r;
-    return next(op, op->io.out) ? AW_CANCELLED : AW_READY;
+    if (r == AW_PENDING) return r;
+    if (r == AW_READY && next(op, op->io.out)) r = AW_CANCELLED;
+    return aw__calls_end(op, r);
 }
 
 static inline const aw_future *aw__calls_child(const aw_future *self, size_t i) {

@@ -29,7 +29,7 @@ struct trickle {
     int out_error;
     /* What happened. */
     size_t in_at, out_size;
-    int calls, flying; /* flying: begun and not ended */
+    int calls, flying, kept; /* flying: begun and not ended */
     bool shut, closed;
 };
 
@@ -115,8 +115,11 @@ static inline aw_poll trickle_cancel(aw_io *op, aw_cx *cx) {
     return AW_CANCELLED;
 }
 
-static inline void trickle_nothing(aw_conn *c) {
-    (void)c;
+static inline void trickle_keep(aw_conn *c) {
+    ((struct trickle *)c)->kept++;
+}
+static inline void trickle_drop(aw_conn *c) {
+    CHECK_GT(((struct trickle *)c)->kept--, 0);
 }
 static inline void trickle_close(aw_conn *c) {
     ((struct trickle *)c)->closed = true;
@@ -128,8 +131,8 @@ static const aw_conn_type trickle_type = {
     .poll = trickle_poll,
     .cancel = trickle_cancel,
     .close = trickle_close,
-    .keep = trickle_nothing,
-    .drop = trickle_nothing,
+    .keep = trickle_keep,
+    .drop = trickle_drop,
 };
 
 /* Reads `in`, and writes into `out`. How bad it is depends on the seed. */
