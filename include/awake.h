@@ -54,6 +54,11 @@
 #include <awake/udp.h>       /* datagrams */
 #include <awake/unix.h>      /* Unix sockets, passing descriptors, pipes */
 #include <awake/inherit.h>   /* sockets that the program was started with */
+#include <awake/bytes.h>     /* all of them: write_all, read_exact */
+#include <awake/reader.h>    /* a buffer for reading: lines, parts, to the end */
+#include <awake/writer.h>    /* a buffer for writing, with watermarks */
+#include <awake/frame.h>     /* messages with their length in front */
+#include <awake/duplex.h>    /* two connections in memory */
 #include <awake/local.h>     /* values that belong to a task */
 #include <awake/alloc.h>     /* bring your own allocator */
 #include <awake/log.h>       /* what the library has to say */

@@ -89,7 +89,7 @@ TEST(an_error_that_goes_on_for_ever_does_not_spin) {
 
 TEST(other_errors_are_told) {
     static const int errors[] = {EFAULT};
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr at;
     aw_conn *c;
     aw_listener *l = listen_here(AF_INET, NULL, &at);
@@ -304,7 +304,7 @@ ON_DRIVERS(a_cancelled_accept_leaves_its_place_to_the_next) {
 TEST(a_lack_of_memory_is_outlived) {
     kept_log log = KEPT_LOG;
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, &m, &log);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, &m, &log);
     aw_addr at;
     aw_conn *c = NULL;
     char byte;

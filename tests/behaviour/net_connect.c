@@ -158,7 +158,7 @@ ON_DRIVERS(an_address_that_does_not_answer_is_overtaken) {
 TEST(a_second_attempt_begins_a_quarter_of_a_second_later_timing) {
     black_hole hole;
     black_hole_open(&hole, "127.0.0.2:0");
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr addrs[2] = {hole.at};
     aw_conn *c;
     aw_listener *l = listen_here(AF_INET, NULL, &addrs[1]);
@@ -220,7 +220,7 @@ ON_DRIVERS(when_all_fail_the_error_is_that_of_the_first) {
 
 /* A listener on each, with a queue of its own: the order of attempts is the order in which they refuse. */
 TEST(families_take_turns) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     static const struct {
         const char *given, *tried;
     } cases[] = {{"666444", "646464"}, {"4466", "4646"}, {"66664", "64666"},
@@ -329,7 +329,7 @@ ON_DRIVERS(localhost_is_found) {
 }
 
 TEST(numbers_are_found_without_a_thread) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr found[2], six = aw_addr_loopback(AF_INET6, 80), four = aw_addr_loopback(AF_INET, 81);
     name_error = EAI_FAIL; /* the system is not asked */
     CHECK_EQ(aw_block_on(rt, aw_resolve(found, 2, "::1", 80)), 1);
@@ -342,7 +342,7 @@ TEST(numbers_are_found_without_a_thread) {
 }
 
 TEST(as_many_addresses_are_stored_as_there_is_room_for) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr found[8];
     for (int i = 0; i < 5; i++)
         known[i] = aw_addr_loopback(i % 2 ? AF_INET : AF_INET6, (uint16_t)i);
@@ -366,7 +366,7 @@ TEST(what_cannot_be_found_is_told_apart) {
                  {EAI_FAIL, -EIO},
                  {EAI_MEMORY, -ENOMEM},
                  {EAI_NODATA, -ENOENT}};
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr found;
     aw_conn *c;
     char name[300];

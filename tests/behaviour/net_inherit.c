@@ -52,7 +52,7 @@ static void in_a_child(void (*body)(aw_addr at[2])) {
 }
 
 static void both_are_found(aw_addr at[2]) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_inherited found[3];
     set_variables("2", "", "web:admin");
     CHECK_EQ(aw_inherited_fds(NULL, 0), 2);

@@ -115,7 +115,7 @@ ON_DRIVERS(both_ends_know_each_others_address) {
 }
 
 TEST(an_ipv6_listener_takes_ipv4_unless_it_is_told_not_to) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     for (int only = 0; only < 2; only++) {
         aw_addr any = aw_addr_any(AF_INET6, 0), at, peer;
         aw_conn *client, *server;
@@ -196,7 +196,7 @@ ON_DRIVERS(a_reader_and_a_writer_share_a_connection) {
 /* ---- What is set ------------------------------------------------------------------------------- */
 
 TEST(small_writes_are_sent_at_once_unless_asked_for) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     for (int delay = 0; delay < 2; delay++) {
         aw_addr at;
         aw_conn *client, *server;
@@ -217,7 +217,7 @@ TEST(small_writes_are_sent_at_once_unless_asked_for) {
 }
 
 TEST(keepalive_and_buffers_are_set) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_conn *ends[2];
     tcp_pair(rt, ends);
     int fd = aw_conn_fd(ends[0]);
@@ -310,7 +310,7 @@ TEST(a_port_that_is_taken_is_refused) {
 
 /* The address of a connection that was closed on this side lingers. */
 TEST(a_port_can_be_had_again_at_once_unless_exclusively) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr at;
     aw_conn *client, *server;
     char byte;
@@ -420,7 +420,7 @@ TEST(when_one_of_several_cannot_listen_none_does) {
 /* ---- Bad input --------------------------------------------------------------------------------- */
 
 TEST(what_makes_no_sense_is_refused) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     size_t before = open_fds();
     aw_addr at = aw_addr_loopback(AF_INET, 0), none = {0}, local, odd = at;
     aw_listener *l = NULL;

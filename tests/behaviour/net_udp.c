@@ -111,7 +111,7 @@ ON_DRIVERS(a_peer_that_is_not_there_is_told) {
 }
 
 TEST(a_peer_can_be_given_later) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr a_at, b_at;
     aw_conn *a = bind_here(AF_INET, &a_at), *b = bind_here(AF_INET, &b_at), *ends[2];
     char byte;
@@ -131,7 +131,7 @@ TEST(a_peer_can_be_given_later) {
 }
 
 TEST(what_is_too_long_or_makes_no_sense_is_refused) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     size_t before = open_fds();
     static char big[70000];
     aw_addr at, none = {0}, local;
@@ -195,7 +195,7 @@ TEST(how_far_datagrams_go_is_set) {
 }
 
 TEST(broadcasting_has_to_be_allowed) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr at, all;
     aw_conn *c = bind_here(AF_INET, &at);
     CHECK_EQ(aw_addr_parse(&all, "127.255.255.255:9"), 0);

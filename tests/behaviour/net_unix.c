@@ -262,7 +262,7 @@ ON_DRIVERS(pairs_are_connected) {
 }
 
 TEST(the_other_end_is_known) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_conn *ends[2], *tcp[2];
     aw_unix_peer who;
     CHECK_EQ(aw_unix_pair(ends, SOCK_STREAM), 0);
@@ -403,7 +403,7 @@ ON_DRIVERS(descriptors_that_nobody_takes_are_closed) {
 }
 
 TEST(what_cannot_be_sent_is_refused) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_conn *ends[2];
     int fds[AW_FDS_MOST + 1] = {0}, bad = 9999, count;
     char byte;
