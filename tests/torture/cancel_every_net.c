@@ -71,8 +71,9 @@ static void cut_net_on(const struct subject *s, struct io_setup how) {
 }
 
 static void cut_net(const struct subject *s) {
-    static const struct io_setup setups[] = {{"epoll", 0}, {"poll", 0}, {"uring", 0},
-                                             {"epoll", 2}, {"poll", 2}, {"uring", 2}};
+    static const struct io_setup setups[] = {{"epoll", 0, false}, {"poll", 0, false},
+                                             {"uring", 0, false}, {"epoll", 2, false},
+                                             {"poll", 2, false},  {"uring", 2, false}};
     for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
         if ((strcmp(setups[i].driver, "uring") != 0 || aw__uring_works() == 0) &&
             (setups[i].workers || !s->threads))
