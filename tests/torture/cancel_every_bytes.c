@@ -116,7 +116,7 @@ static void make_reader(void) {
 /* What was taken is written down; the rest follows in the cleanup. */
 static void note(const void *data, size_t size) {
     CHECK_LE(scene.done + size, SIZE);
-    memcpy(scene.to + scene.done, data, size);
+    if (size) memcpy(scene.to + scene.done, data, size);
     scene.done += size;
 }
 static aw_future *rest_of_reader(void) {
