@@ -169,6 +169,21 @@ TEST(a_connection_that_writes_nothing_is_an_error_and_no_loop) {
     CHECK_EQ(bad.out, -EINVAL);
 }
 
+static aw_poll writes_too_much(aw_io *op, aw_cx *cx) {
+    (void)cx;
+    op->out = (int)op->size + 1;
+    return AW_READY;
+}
+
+TEST(a_connection_that_does_more_than_it_was_asked_for_is_caught) {
+    aw_conn_type type = trickle_type;
+    struct trickle c = {.conn = {&type}};
+    uint64_t random = 1;
+    type.poll = writes_too_much;
+    aw_transfer w = aw_write_all(&c.conn, "x", 1);
+    DIES(DRIVE(&w, &random, 0), "a connection of kind 'trickle' says that it wrote 2 bytes of 1");
+}
+
 TEST(a_write_that_never_waits_yields_after_its_budget) {
     uint64_t random = test_seed();
     char from[1000], to[1000];
