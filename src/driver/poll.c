@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "driver/driver.h"
+#include "io/here.h"
 #include "os/park.h"
 
 struct watched {
@@ -148,7 +149,9 @@ static int poll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     if (n == 1 && set) *set = only;
     aw__count_call(d);
     int found = wait_for(set ? set : &only, n, deadline);
-    if (found > 0 && (set ? set : &only)[0].revents) empty_pipe(p);
+    /* Not by one who only looks: the owner may be about to sleep. */
+    if (found > 0 && (set ? set : &only)[0].revents && (deadline || aw__driver_is_own(d)))
+        empty_pipe(p);
     aw__lock(&d->lock);
     for (nfds_t i = 1; i < n && found > 0 && count < AW__EVENTS; i++)
         if (set[i].revents && tell_once(p, &places[i], set[i].revents)) events[count++] = places[i];

@@ -63,6 +63,7 @@ void aw__fd_let_go(aw__fd *f) {
     if (aw__fetch_sub(&f->refs, 1u) != 1) return;
     if (f->driver) aw__driver_remove(f->driver, f->fd, f->index);
     if (!f->borrowed) close(f->fd);
+    if (f->end) f->end->gone(f->end);
     aw__release(f->allocator, f, sizeof *f);
 }
 

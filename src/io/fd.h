@@ -26,6 +26,11 @@
 
 typedef struct aw__fd aw__fd;
 
+/* Who wants to know that a descriptor has been closed: told once, by whoever let go last. */
+typedef struct aw__fd_end {
+    void (*gone)(struct aw__fd_end *end);
+} aw__fd_end;
+
 struct aw__fd {
     aw_conn conn;
     uint32_t refs;  /* atomic */
@@ -39,6 +44,7 @@ struct aw__fd {
     aw__driver *driver; /* NULL: not registered; atomic to peek at */
     aw__waiters waiters[2];
     const aw_allocator *allocator;
+    aw__fd_end *end; /* or NULL */
 };
 
 extern const aw_conn_type aw__fd_type;

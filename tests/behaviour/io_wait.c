@@ -267,7 +267,7 @@ static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
 
 static void others_serve_what_a_stuck_worker_waits_for(const char *driver) {
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 2}, &m, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
     aw_conn *ends[2];
     uint32_t begun = 0, stop = 0;
     char to = 0;
@@ -357,7 +357,7 @@ ON_DRIVERS(no_byte_is_lost_between_many_readers_and_writers) {
 
 /* cancel-at-every-await: aw_io */
 TEST(a_read_may_be_cancelled_at_any_point) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 1}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 1, false}, NULL, NULL);
     aw_runtime *before = aw_enter(rt);
     static aw_flag flag, other; /* a worker may raise it a moment later */
     aw_conn *ends[2];
@@ -627,6 +627,34 @@ ON_DRIVERS(what_is_behind_a_passed_descriptor_is_read) {
     CHECK_EQ(join_status(rt, &t->future), 0);
     CHECK_EQ(aw_task_take(t), 11);
     CHECK_EQ(memcmp(to, "onetwothree", 11), 0);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Tasks that never rest ---------------------------------------------------------------------- */
+
+AW_ASYNC(int, yield_until_done, struct read_one *task; aw_yield pause;) {
+    AW_BEGIN;
+    while (!aw_task_is_finished(self->task))
+        AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(0);
+    AW_END;
+}
+
+ON_DRIVERS(a_task_that_only_yields_lets_input_through) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to = 0;
+    io_pair(ends);
+    struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    struct yield_until_done *y = aw_spawn_on(rt, AW_CALL(yield_until_done, .task = t));
+    CHECK_EQ(join_status(rt, &y->future), 0);
+    aw_task_drop(y);
+    CHECK_EQ(aw_task_take(t), 1);
+    aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);
 }

@@ -16,6 +16,7 @@
 struct io_setup {
     const char *driver;
     uint32_t workers; /* 0: the current-thread flavour */
+    bool per_core;
 };
 
 #define ON_DRIVERS(name)                                                                           \
@@ -26,13 +27,13 @@ struct io_setup {
     static void name##_body(struct io_setup how)
 #define ON__DRIVER(name, driver)                                                                   \
     TEST(name##_by_##driver) {                                                                     \
-        name##_body((struct io_setup){#driver, 0});                                                \
+        name##_body((struct io_setup){#driver, 0, false});                                         \
     }                                                                                              \
-    TEST(name##_by_##driver##_on_1_worker) {                                                       \
-        name##_body((struct io_setup){#driver, 1});                                                \
+    TEST(name##_by_##driver##_with_a_thread_per_core) {                                            \
+        name##_body((struct io_setup){#driver, 2, true});                                          \
     }                                                                                              \
     TEST(name##_by_##driver##_on_8_workers) {                                                      \
-        name##_body((struct io_setup){#driver, 8});                                                \
+        name##_body((struct io_setup){#driver, 8, false});                                         \
     }
 
 HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
@@ -42,7 +43,9 @@ HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     if (works) SKIP("no io_uring here");
     if (m) memory_init(m);
     o.driver = how.driver;
-    o.flavour = how.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    o.flavour = how.per_core  ? AW_THREAD_PER_CORE
+                : how.workers ? AW_MULTI_THREAD
+                              : AW_CURRENT_THREAD;
     o.keep_tasks = !how.workers;
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     return rt;
