@@ -319,6 +319,39 @@ ON_DRIVERS(cut_off_with_bytes_in_the_pipe_nothing_is_lost) {
     copy_through(how, LOCAL, AW_MSEC(1));
 }
 
+/* Back to where it came from. */
+AW_ASYNC(int, say_much, aw_conn *conn; const char *data; aw_transfer io; aw_io shut;) {
+    AW_BEGIN;
+    AW_AWAIT(self->io, aw_write_all(self->conn, self->data, MUCH));
+    AW_AWAIT(self->shut, aw_shutdown(self->conn));
+    AW_RETURN((int)self->io.out);
+    AW_END;
+}
+
+ON_DRIVERS(a_copy_to_its_own_source_is_an_echo) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char *from = pattern(), *to = malloc(MUCH);
+    make_pair(ends, TCP);
+    struct copy_much *c = aw_spawn_on(
+        rt, AW_CALL(copy_much, .from = ends[1], .to = ends[1], .moment = AW_SEC(20)));
+    struct say_much *s = aw_spawn_on(rt, AW_CALL(say_much, .conn = ends[0], .data = from));
+    struct receive_much *r = aw_spawn_on(rt, AW_CALL(receive_much, .conn = ends[0], .data = to));
+    CHECK_EQ(join_status(rt, &s->future), 0);
+    CHECK_EQ(join_status(rt, &c->future), 0);
+    CHECK_EQ(join_status(rt, &r->future), 0);
+    aw_task_drop(s);
+    aw_task_drop(c);
+    CHECK_EQ(aw_task_take(r), MUCH);
+    CHECK_EQ(memcmp(from, to, MUCH), 0);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    free(from);
+    free(to);
+    workers_end(rt, &m);
+}
+
 /* By hand: the receiver reads until there is a pipe, and then no more. What is in the pipe when the copy is cancelled comes next. */
 static void cancel_with_bytes_in_the_pipe(const char *driver) {
     aw_runtime *rt = io_runtime((struct io_setup){.driver = driver, .workers = 1}, NULL, NULL),
