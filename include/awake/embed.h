@@ -7,7 +7,8 @@
  *     void on_readable(…) { aw_runtime_turn(rt); }
  *
  * Only for AW_CURRENT_THREAD: workers run by themselves. What is spawned, from the same thread too, runs in the turns; block_on in
- * between is allowed and does not end the other tasks. Nothing is called a deadlock: the loop outside may end it. */
+ * between is allowed and does not end the other tasks; while another thread is in it the descriptor may be readable, and a turn is
+ * refused. Nothing is called a deadlock: the loop outside may end it. */
 #ifndef AWAKE_EMBED_H
 #define AWAKE_EMBED_H
 
@@ -18,7 +19,7 @@ AW_C_BEGIN
 /* A descriptor that is readable when a task can run, a timer is due or input has come. It is the runtime's, the same
  * each time, and stays until that is freed; watch it level-triggered, and do nothing else with it. Call it on the thread that will
  * call aw_runtime_turn, outside of tasks. Or: -ENOTSUP with workers, with a seam that has a way of its own to sleep or to tell the time,
- * and with the driver "poll"; -EBUSY while a thread is in block_on; -EOWNERDEAD, -EMFILE, -ENOMEM. */
+ * and with the driver "poll"; -EPERM inside a task; -EBUSY while a thread is in block_on; -EOWNERDEAD, -EMFILE, -ENOMEM. */
 AW_API int aw_runtime_fd(aw_runtime *rt);
 
 /* Run what is ready, for a while, and come back without having slept. 0, and the descriptor is readable again when there is more

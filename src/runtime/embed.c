@@ -34,10 +34,11 @@ void aw__embedded_awake(aw_runtime *rt) {
     aw__rt_drain(rt);
 }
 
-/* When something is ready, or comes meanwhile, it is time at once. */
+/* When something is ready, or comes meanwhile, it is time at once. What is queued for the system is handed over first, and with it
+ * the question for interrupts: nobody would be told of them otherwise. */
 void aw__embedded_asleep(aw_runtime *rt) {
     const aw__driver *d = rt->place.driver;
-    if (d->type->flush) d->type->flush(rt->place.driver);
+    if (d->type->flush) aw__place_turn(&rt->place);
     uint64_t next = rt->ready.head || rt->yielded.head ? 0 : aw__rt_next(rt);
     if (!aw__inbox_park(rt)) {
         set_timer(rt, 0);
@@ -73,14 +74,15 @@ static int open_embedded(aw_runtime *rt) {
     }
     rt->embedded.epoll = epoll;
     rt->embedded.timer = timer;
+    rt->embedded.used = true;
     return 0;
 }
 
 int aw_runtime_fd(aw_runtime *rt) {
     if (aw__rt_forked(rt)) return -EOWNERDEAD;
-    if (rt->pool || rt->seam.park) return -ENOTSUP;
+    if (rt->pool || rt->seam.park || !aw__rt_has_system_clock(rt)) return -ENOTSUP;
     if (aw__inside()) return -EPERM;
-    if (rt->embedded.epoll) return rt->embedded.epoll;
+    if (rt->embedded.used) return rt->embedded.epoll;
     if (!aw__rt_acquire(rt)) return -EBUSY;
     aw__driver *d;
     aw_cx cx = {NULL, rt, NULL};
@@ -98,7 +100,7 @@ int aw_runtime_turn(aw_runtime *rt) {
     if (aw__inside()) return -EPERM;
     if (aw__rt_forked(rt)) return -EOWNERDEAD;
     if (aw__load_acquire(&rt->closing) == AW__FOR_EVER) return -ESHUTDOWN;
-    if (!rt->embedded.epoll) return -EINVAL;
+    if (!rt->embedded.used) return -EINVAL;
     if (!aw__rt_acquire(rt)) return -EBUSY;
     aw__rt_turn(rt);
     aw__rt_disown(rt);
@@ -106,8 +108,8 @@ int aw_runtime_turn(aw_runtime *rt) {
 }
 
 void aw__embedded_end(aw_runtime *rt) {
-    if (!rt->embedded.epoll) return;
+    if (!rt->embedded.used) return;
     close(rt->embedded.timer);
     close(rt->embedded.epoll);
-    rt->embedded.epoll = 0;
+    rt->embedded.used = false;
 }

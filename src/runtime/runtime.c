@@ -29,6 +29,10 @@ static uint64_t default_entropy(void *data) {
     return aw__os_entropy();
 }
 
+bool aw__rt_has_system_clock(const aw_runtime *rt) {
+    return rt->seam.now == default_now;
+}
+
 static int set_seam(aw_runtime *rt, const aw_seam *seam) {
     if (seam) rt->seam = *seam;
     if (!rt->seam.now) rt->seam.now = default_now;

@@ -58,8 +58,9 @@ struct aw_runtime {
     bool in_storage;
     bool keep_tasks; /* at the end of block_on */
     struct aw__embedded {
-        int epoll, timer; /* 0: it is in nobody else's loop */
+        bool used; /* otherwise it is in nobody else's loop */
         bool asleep;
+        int epoll, timer;
     } embedded; /* see embed.c */
     aw__rooms rooms;
 
@@ -137,6 +138,7 @@ static inline void aw__queue_push(aw__queue *q, aw__task *t) {
 }
 
 /* Sleep until a deadline of the seam's clock, and end that from any thread. */
+bool aw__rt_has_system_clock(const aw_runtime *rt); /* otherwise a seam's */
 void aw__rt_park(aw_runtime *rt, uint64_t deadline);
 void aw__rt_unpark(aw_runtime *rt);
 

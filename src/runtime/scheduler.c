@@ -249,19 +249,19 @@ bool aw__rt_acquire(aw_runtime *rt) {
     aw__thread.running = rt;
     aw__thread.wheel = &rt->wheel;
     aw__place_begin(&rt->place);
-    if (AW__UNLIKELY(rt->embedded.epoll)) aw__embedded_awake(rt);
+    if (AW__UNLIKELY(rt->embedded.used)) aw__embedded_awake(rt);
     return true;
 }
 
 /* The last one to leave ends the tasks: nobody would run them. */
 void aw__rt_disown(aw_runtime *rt) {
     bool open = !aw__load_relaxed(&rt->closing);
-    if (open && !rt->keep_tasks && !rt->embedded.epoll && !aw__load_acquire(&rt->besides)) {
+    if (open && !rt->keep_tasks && !rt->embedded.used && !aw__load_acquire(&rt->besides)) {
         aw__rt_end_tasks(rt, AW__FOR_NOW, AW_FOREVER);
         aw__store_release(&rt->closing, 0u);
     }
     aw__place_leave(&rt->place);
-    if (AW__UNLIKELY(rt->embedded.epoll)) aw__embedded_asleep(rt);
+    if (AW__UNLIKELY(rt->embedded.used)) aw__embedded_asleep(rt);
     aw__thread.running = NULL;
     aw__thread.wheel = NULL;
     aw__store_release(&rt->owned, 0u);

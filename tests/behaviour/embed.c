@@ -194,6 +194,64 @@ ON_LOOPS(block_on_between_turns_leaves_the_tasks) {
     workers_end(rt, &m);
 }
 
+/* The driver is there already, and has been slept in: then nothing but the wake makes it readable. */
+ON_LOOPS(the_first_wake_makes_it_readable_after_a_block_on) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, &m, NULL);
+    aw_conn *ends[2];
+    aw_notify notify = AW_NOTIFY_INIT;
+    uint32_t done = 0;
+    char byte;
+    io_pair(ends);
+    struct echo *e = aw_spawn_on(rt, AW_CALL(echo, .conn = ends[1], .done = &done));
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &byte, 1)), 1);
+    struct wait_for *t = aw_spawn_on(rt, AW_CALL(wait_for, .notify = &notify, .done = &done));
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &byte, 1)), 1);
+    CHECK_GE(aw_runtime_fd(rt), 0);
+    aw_notify_one(&notify);
+    LOOP_UNTIL(rt, done == 1);
+    aw_close(ends[0]);
+    LOOP_UNTIL(rt, done == 2);
+    aw_task_drop(e);
+    aw_task_drop(t);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* Programs that run in the background close those. */
+ON_LOOPS(it_may_be_descriptor_0) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, &m, NULL);
+    uint32_t done = 0;
+    CHECK_EQ(aw_block_on(rt, AW_CALL(nap, .done = &done, .time = 0)), 0);
+    int before = dup(0);
+    aw_conn *ends[2];
+    char byte;
+    io_pair(ends);
+    struct echo *e = aw_spawn_on(rt, AW_CALL(echo, .conn = ends[1], .done = &done));
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &byte, 1)), 1); /* the driver has its descriptors */
+    close(0);
+    int fd = aw_runtime_fd(rt);
+    CHECK_EQ(aw_runtime_fd(rt), fd);
+    CHECK_EQ(aw_runtime_turn(rt), 0);
+    aw_close(ends[0]);
+    LOOP_UNTIL(rt, done == 2);
+    aw_task_drop(e);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+    CHECK_EQ(fcntl(0, F_GETFD), -1);
+    CHECK_EQ(dup2(before, 0), 0);
+    close(before);
+}
+
+static uint64_t another_clock(void *data) {
+    (void)data;
+    return 1000;
+}
+
 AW_ASYNC(int, turn_inside, aw_runtime *rt;) {
     AW_BEGIN;
     CHECK_EQ(aw_runtime_turn(self->rt), -EPERM);
@@ -213,6 +271,12 @@ TEST(what_cannot_be_is_refused) {
     CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP);
     CHECK_EQ(aw_runtime_turn(rt), -EINVAL);
     workers_end(rt, &m);
+    aw_seam seam = {.self_size = sizeof seam, .now = another_clock};
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    o.seam = &seam;
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP);
+    aw_runtime_free(rt);
 }
 
 /* Tasks that are left are cancelled as ever, and no descriptor stays. */
