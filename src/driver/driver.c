@@ -8,6 +8,7 @@
 #include "core/lock.h"
 #include "io/fd.h"
 #include "os/fork.h"
+#include "os/park.h"
 
 const aw__driver_type *aw__driver_named(const char *name) {
     static const aw__driver_type *const types[] = {&aw__uring_driver, &aw__epoll_driver,
@@ -137,6 +138,10 @@ void aw__driver_close(aw__driver *d) {
     if (d->type->drain && d->generation == aw__fork_generation) d->type->drain(d);
 }
 
+/* Who was asking for an operation when it came back has it for a moment longer, and looks whose it is. */
 void aw__driver_free(aw__driver *d) {
+    while (d->type->submit && d->generation == aw__fork_generation &&
+           aw__load_acquire(&d->refs) > 1)
+        aw__os_yield();
     aw__driver_let_go(d);
 }

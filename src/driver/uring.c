@@ -148,10 +148,27 @@ static void prepare_operation(uring_driver *u, struct io_uring_sqe *s, const aw_
     }
 }
 
+/* Whether this thread may make the ring its own. */
+static bool is_own(const aw__driver *d) {
+    const uint64_t *owner = aw__load_acquire(&d->owner); /* and then the ring that all may enter */
+    return !owner || aw__load_relaxed(owner) == aw__os_thread_number();
+}
+
+/* Whether it has. */
+static bool is_mine(const uring_driver *u) {
+    return !aw__load_acquire(&u->driver.owner) ||
+           aw__load_relaxed(&u->thread) == aw__os_thread_number();
+}
+
+/* Under the lock. Others than the owner leave half of it, so that each of theirs can be asked back while nobody empties it. */
+static bool has_room(const uring_driver *u) {
+    return is_mine(u) || aw__uring_queued(&u->ring) < SUBMISSIONS / 2 - 1;
+}
+
 static int uring_submit(aw__driver *d, struct aw_io *op, uint32_t poll) {
     uring_driver *u = (uring_driver *)d;
     aw__lock(&d->lock);
-    struct io_uring_sqe *s = d->closed ? NULL : aw__uring_next(&u->ring);
+    struct io_uring_sqe *s = d->closed || !has_room(u) ? NULL : aw__uring_next(&u->ring);
     int error = s ? 0 : d->closed ? -ESHUTDOWN : -EBUSY;
     if (s) {
         if (poll)
@@ -190,18 +207,6 @@ static void uring_interrupt(aw__driver *d) {
     int saved = errno;
     eventfd_write(((uring_driver *)d)->wake, 1);
     errno = saved;
-}
-
-/* Whether this thread may make the ring its own. */
-static bool is_own(const aw__driver *d) {
-    const uint64_t *owner = aw__load_relaxed(&d->owner);
-    return !owner || aw__load_relaxed(owner) == aw__os_thread_number();
-}
-
-/* Whether it has. */
-static bool is_mine(const uring_driver *u) {
-    return !aw__load_relaxed(&u->driver.owner) ||
-           aw__load_relaxed(&u->thread) == aw__os_thread_number();
 }
 
 static void uring_flush(aw__driver *d) {
@@ -300,8 +305,11 @@ static void pass_on(uring_driver *u) {
 static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     uring_driver *u = (uring_driver *)d;
     bool woken = false, looks = !deadline;
-    if (!is_own(d)) { /* nothing is there that its owner does not find */
-        if (aw__uring_queued(&u->ring)) uring_interrupt(d);
+    if (!is_own(d)) {       /* nothing is there that its owner does not find */
+        aw__lock(&d->lock); /* a new owner may be replacing it */
+        bool queued = aw__uring_queued(&u->ring);
+        aw__unlock(&d->lock);
+        if (queued) uring_interrupt(d);
         return 0;
     }
     if (!adopt(u)) {
@@ -348,13 +356,14 @@ static bool push_cancel_all(uring_driver *u) {
     return true;
 }
 
-/* Everything that the system has comes back; what others queue meanwhile stays in the queue. */
-static void bring_back(uring_driver *u) {
+/* Everything that the system has comes back, and what is queued is handed over before; what others queue meanwhile stays in the
+ * queue, unless it is the end: then there is nothing of the kind. */
+static void bring_back(uring_driver *u, bool all) {
     aw__event events[AW__EVENTS];
     bool woken = false;
     for (int round = 0;; round++) {
         aw__lock(&u->driver.lock);
-        uint32_t inside = u->inside - count_queued(u), submit = 0;
+        uint32_t inside = u->inside - (all || round == 0 ? 0 : count_queued(u)), submit = 0;
         /* Those in front of it go with it. Once should do: but what if it was too early for one of them? */
         if (inside && round % 16 == 0)
             submit = push_cancel_all(u) ? aw__uring_queued(&u->ring) : SUBMISSIONS;
@@ -384,13 +393,17 @@ static int give_back(uring_driver *u, aw__event *events) {
     return count;
 }
 
-/* What the system has comes back before the only thread leaves that can ask for it, and at the end. Then the rest of the
- * queue goes as well, and nothing can be put into it any more. */
+/* What the system has comes back before the only thread leaves that can ask for it, and at the end. Nothing can be put into the queue
+ * any more then: what is in it goes as well, by way of the system where others may be handing it over at this moment. */
 static void uring_drain(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
     aw__event events[AW__EVENTS];
-    if (is_own(d) && is_mine(u)) bring_back(u);
-    for (int count = aw__load_relaxed(&d->closed); count;) {
+    bool closed = aw__load_relaxed(&d->closed);
+    if (is_own(d) && is_mine(u)) {
+        bring_back(u, closed);
+        return;
+    }
+    for (int count = closed; count;) {
         aw__lock(&d->lock);
         count = give_back(u, events);
         aw__unlock(&d->lock);
@@ -403,7 +416,7 @@ static int uring_share(aw__driver *d) {
     uring_drain(d);
     aw__lock(&d->lock);
     int error = replace((uring_driver *)d, false);
-    if (!error) aw__store_relaxed(&d->owner, (const uint64_t *)NULL);
+    if (!error) aw__store_release(&d->owner, (const uint64_t *)NULL);
     aw__unlock(&d->lock);
     return error;
 }
@@ -440,6 +453,9 @@ static int probe(void) {
         error = -errno;
     for (size_t i = 0; i < sizeof needed && !error; i++)
         if (!(known.head.ops[needed[i]].flags & IO_URING_OP_SUPPORTED)) error = -ENOSYS;
+    /* Forbidden, it would not sleep either. */
+    if (!error && syscall(__NR_io_uring_enter, u.fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0) < 0)
+        error = -errno;
     aw__uring_close(&u);
     return error;
 }

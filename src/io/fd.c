@@ -228,6 +228,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
         n = !aw__load_acquire(&f->driver) && aw__completes_here(cx)
                 ? aw__io_give(op, cx)
                 : try_or_wait(op, direction, cx);
+    if (n == AW__IO_LATER) return AW_PENDING;
     if (n != AW__IO_WAITS) return finish(op, n, cx);
     aw_cx_arm(cx);
     return AW_PENDING;

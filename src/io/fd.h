@@ -72,13 +72,13 @@ enum {
     AW__IO_POLLED = 8,     /* it is asked to */
     AW__IO_ASKED_BACK = 16 /* cancelled, or its descriptor was closed */
 };
-enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS };
+enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS, AW__IO_LATER };
 
 /* AW__READABLE or AW__WRITABLE. */
 uint32_t aw__io_direction(const aw_io *op);
 /* The system call: its result, or AW__IO_AGAIN where it would block. */
 int aw__io_call(aw_io *op);
-/* given.c: have the system do it. Its result, AW__IO_AGAIN, or AW__IO_WAITS. */
+/* given.c: have the system do it. Its result, AW__IO_AGAIN, AW__IO_WAITS; or AW__IO_LATER: not now, and it has been woken. */
 int aw__io_give(aw_io *op, aw_cx *cx);
 /* Whether the system has it, or had it and it has not been taken. */
 bool aw__io_is_given(aw_io *op);

@@ -15,6 +15,7 @@
 #include "io/fd.h"
 #include "io/here.h"
 #include "os/fork.h"
+#include "os/park.h"
 #include "sync/waiters.h"
 
 static bool is_by_hand(const aw_io *op) {
@@ -23,6 +24,9 @@ static bool is_by_hand(const aw_io *op) {
     case AW_IO_READABLE:
     case AW_IO_WRITABLE: return false;
     case AW_IO_SHUTDOWN: return true;
+    case AW_IO_READ:
+        if (op->size == 0) return true; /* a receive would wait, or take a datagram */
+        break;
     case AW_IO_WRITE:
     case AW_IO_WRITEV:
         if (!f->socket) return true; /* the system would raise SIGPIPE */
@@ -46,6 +50,14 @@ static int give_and_link(aw_io *op, aw__driver *d, aw_cx *cx) {
     return AW__IO_WAITS;
 }
 
+static int give(aw_io *op, aw__driver *d, aw_cx *cx) {
+    aw__fd *f = (aw__fd *)op->conn;
+    aw__lock(&f->lock);
+    int n = give_and_link(op, d, cx);
+    aw__unlock(&f->lock);
+    return n;
+}
+
 int aw__io_give(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     if (is_by_hand(op)) {
@@ -59,13 +71,16 @@ int aw__io_give(aw_io *op, aw_cx *cx) {
     aw__driver *d;
     int n = aw__driver_here(cx, &d);
     if (n) return n;
-    aw__lock(&f->lock);
-    n = give_and_link(op, d, cx);
-    aw__unlock(&f->lock);
+    n = give(op, d, cx);
+    if (n == -EBUSY) {
+        aw__driver_turn(d); /* what has come back may be in the way, too */
+        n = give(op, d, cx);
+    }
     if (n == AW__IO_WAITS && !aw__driver_is_own(d)) d->type->flush(d);
     if (n != -EBUSY) return n;
-    aw__driver_turn(d); /* what has come back may be in the way, too */
-    return AW__IO_AGAIN;
+    /* Another thread has to empty the queue: the one that runs the runtime, or this one when its turn has come. */
+    aw_cx_yield(cx);
+    return AW__IO_LATER;
 }
 
 int aw__io_take(aw_io *op) {
@@ -102,23 +117,42 @@ void aw__fd_came_back(aw_io *op, int result) {
 
 /* ---- Asking ----------------------------------------------------------------------------------- */
 
-bool aw__io_is_given(aw_io *op) {
+/* With the lock. Of one that does not wait any more the driver may be gone. */
+static bool is_given(aw_io *op) {
     const aw__driver *d = op->driver;
-    if (d && AW__UNLIKELY(d->generation != aw__fork_generation)) op->driver = NULL;
+    if (d && op->future.state == AW__WAITING && AW__UNLIKELY(d->generation != aw__fork_generation))
+        op->driver = NULL;
     return op->driver;
 }
 
-static bool is_there(aw_io *op) {
-    return aw__io_is_given(op) && op->future.state == AW__WAITING && !(op->has & AW__IO_ASKED_BACK);
+bool aw__io_is_given(aw_io *op) {
+    aw__fd *f = (aw__fd *)op->conn;
+    if (!op->driver) return false;
+    aw__lock(&f->lock);
+    bool given = is_given(op);
+    aw__unlock(&f->lock);
+    return given;
 }
 
-/* With the lock, and again afterwards. */
+static bool is_there(aw_io *op) {
+    return is_given(op) && op->future.state == AW__WAITING && !(op->has & AW__IO_ASKED_BACK);
+}
+
+/* With the lock. Not if the queue is full. */
+static void ask_if_there(aw_io *op) {
+    aw__driver *d = op->driver;
+    if (is_there(op) && d->type->cancel(d, op) == 0) op->has |= AW__IO_ASKED_BACK;
+}
+
+/* With the lock, and again afterwards: then it may be gone. */
 static void ask(aw__fd *f, aw_io *op) {
     aw__driver *d = op->driver;
-    if (d->type->cancel(d, op) == 0) op->has |= AW__IO_ASKED_BACK;
+    ask_if_there(op);
+    bool full = is_there(op);
     aw__driver_keep(d);
     aw__unlock(&f->lock);
     d->type->flush(d);
+    if (full) aw__os_yield(); /* its owner may have to */
     aw__driver_let_go(d);
     aw__lock(&f->lock);
 }
@@ -132,12 +166,14 @@ void aw__fd_ask_back(aw__fd *f) {
         }
 }
 
-/* With the lock. True: somebody has to collect what comes back, and nobody is sure to do it soon. */
+/* With the lock. Not NULL: somebody has to collect what comes back, and nobody is sure to do it soon. */
 static aw__driver *ask_here(aw__fd *f, aw_io *op) {
     aw__driver *d = op->driver;
-    while (is_there(op) && d->type->cancel(d, op) != 0)
+    ask_if_there(op);
+    if (is_there(op)) {
         ask(f, op);
-    op->has |= AW__IO_ASKED_BACK;
+        ask_if_there(op);
+    }
     if (op->future.state != AW__WAITING || aw__driver_is_own(d)) return NULL;
     aw__driver_keep(d);
     return d;
@@ -151,11 +187,13 @@ aw_poll aw__io_take_back(aw_io *op, aw_cx *cx) {
         op->waker = *cx->waker;
         if (arm) aw_cx_arm(cx);
         aw__driver *d = ask_here(f, op);
+        bool later = is_there(op);
         aw__unlock(&f->lock);
         if (d) {
             aw__driver_turn(d);
             aw__driver_let_go(d);
         }
+        if (later) aw_cx_yield(cx); /* and ask then: the queue is full */
         aw__lock(&f->lock);
     }
     bool waits = op->future.state == AW__WAITING;
