@@ -92,6 +92,7 @@ typedef struct aw__driver_counters {
 struct aw__driver {
     const aw__driver_type *type;
     const aw_allocator *allocator;
+    const void *runtime; /* whose it is, to compare */
     const uint64_t *
         owner; /* atomic, and what it points to: the number of the only thread that may enter, or 0;
                               NULL: any may */

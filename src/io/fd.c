@@ -156,11 +156,21 @@ static int attempt(aw_io *op, uint32_t direction) {
     }
 }
 
+/* It is registered with another runtime, which may be one that nobody runs, and nobody waits for it there. */
+static bool is_left_elsewhere(const aw__fd *f, const aw_cx *cx) {
+    const aw_runtime *rt = aw_cx_runtime(cx);
+    return rt && f->driver->runtime != rt && !f->waiters[0].first && !f->waiters[1].first;
+}
+
 /* Under the lock: wait, or say why not; AW__IO_AGAIN: something came. */
 static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
     if (aw__load_acquire(&f->ready) & tries_at(direction)) return AW__IO_AGAIN;
+    if (f->driver && is_left_elsewhere(f, cx)) {
+        unregister(f);
+        return AW__IO_AGAIN;
+    }
     if (!f->driver) {
         int error = aw__driver_add(here, f, f->fd, &f->index);
         if (error) return error;

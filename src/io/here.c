@@ -35,6 +35,7 @@ static int make(aw_runtime *rt, aw__place *place) {
     bool alone = !rt->pool || rt->pool->apart;
     int error = aw__driver_open(&d, type_of(rt), rt->allocator, alone ? &place->owner : NULL);
     if (error) return error;
+    d->runtime = rt;
     aw__lock(&rt->lock);
     bool first = !place->driver;
     if (first) aw__store_release(&place->driver, d);

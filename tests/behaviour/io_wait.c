@@ -193,6 +193,62 @@ ON_DRIVERS(a_connection_may_outlive_the_runtime) {
     workers_end(rt, &m);
 }
 
+/* Polled by somebody else, with the help of a runtime that has ended since. */
+ON_DRIVERS(an_operation_may_outlive_the_runtime) {
+    memory m;
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    for (int i = 0; i < 2; i++) {
+        aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
+        aw_flag flag = {0};
+        aw_io op = aw_read(ends[1], &to, 1);
+        CHECK_EQ(POLL(&op, &flag), AW_PENDING);
+        aw_leave(before);
+        workers_end(rt, &m);
+        CHECK(aw_flag_take(&flag));
+        if (i)
+            CHECK_EQ(POLL(&op, &flag), AW_READY);
+        else
+            CHECK_NE(CANCEL(&op, &flag), AW_PENDING);
+        if (aw_future_finished(&op.future)) CHECK_LT(op.out, 0);
+    }
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+}
+
+AW_ASYNC(int, read_for, uint64_t time; aw_conn * conn; char *to; AW_TIMEOUT(aw_io) io;) {
+    AW_BEGIN;
+    AW_AWAIT_FOR(self->io, self->time, aw_read(self->conn, self->to, 1));
+    AW_RETURN(self->io.out < 0 ? self->io.out : self->io.inner.out);
+    AW_END;
+}
+
+/* The first one is still there, but nobody runs it. */
+ON_DRIVERS(a_connection_goes_from_one_runtime_to_another) {
+    memory m[2];
+    aw_runtime *rts[2] = {io_runtime(how, &m[0], NULL), io_runtime(how, &m[1], NULL)};
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    for (int i = 0; i < 6; i++) {
+        aw_runtime *rt = rts[i % 2];
+        CHECK_EQ(aw_block_on(rts[!(i % 2)],
+                             AW_CALL(read_for, .time = AW_USEC(100), .conn = ends[1], .to = &to)),
+                 -ETIMEDOUT);
+        struct read_for *t = aw_spawn_on(
+            rt, AW_CALL(read_for, .time = AW_SEC(5), .conn = ends[1], .to = &to));
+        wait_until_they_wait(rt, ends[1], 1);
+        CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+        CHECK_EQ(join_status(rt, &t->future), 0);
+        CHECK_EQ(aw_task_take(t), 1);
+    }
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rts[0], &m[0]);
+    workers_end(rts[1], &m[1]);
+}
+
 /* Without a close, and while an event is on its way. */
 ON_DRIVERS(the_last_one_who_drops_it_closes_it) {
     memory m;
@@ -229,6 +285,31 @@ ON_DRIVERS(a_write_to_nobody_is_an_error_and_no_signal) {
     CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "x", 1)), -EPIPE);
     aw_close(ends[1]);
     workers_end(rt, NULL);
+}
+
+/* As the system has it, whichever way the bytes go: nothing is there, and nothing is waited for or taken. */
+ON_DRIVERS(who_asks_for_nothing_does_not_wait) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    int fds[4];
+    char to;
+    struct iovec none = {&to, 0};
+    io_tcp_pair(fds);
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds + 2), 0);
+    for (int i = 0; i < 4; i += 2) {
+        aw_conn *c;
+        CHECK_EQ(aw_conn_of_fd(&c, fds[i]), 0);
+        CHECK_EQ(aw_block_on(rt, aw_read(c, &to, 0)), 0);
+        CHECK_EQ(aw_block_on(rt, aw_readv(c, &none, 1)), 0);
+        CHECK_EQ(aw_block_on(rt, aw_readv(c, NULL, 0)), 0);
+        CHECK_EQ(write(fds[i + 1], "x", 1), 1);
+        CHECK_EQ(aw_block_on(rt, aw_read(c, &to, 0)), 0);
+        CHECK_EQ(aw_block_on(rt, aw_read(c, &to, 1)), 1);
+        CHECK_EQ(aw_block_on(rt, aw_write(c, &to, 0)), 0);
+        aw_close(c);
+        close(fds[i + 1]);
+    }
+    workers_end(rt, &m);
 }
 
 TEST(without_a_runtime_a_read_does_not_wait) {
