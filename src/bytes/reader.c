@@ -157,12 +157,16 @@ static int gather(aw_reader_future *f) {
     return 1;
 }
 
+/* Where the last call has put its bytes: there, or straight into `into`. (Which may end where the buffer begins.) */
+static bool is_in_buffer(const aw_reader *r, const void *data) {
+    return (uintptr_t)data - (uintptr_t)r->buf < r->capacity;
+}
+
 static bool gather_next(aw__calls *op, int n) {
     aw_reader_future *f = (aw_reader_future *)op;
     aw_reader *r = f->reader;
     aw_bytes *b = f->into;
-    bool direct = op->io.data && op->io.data == b->data + b->size;
-    if (n != AW__CALLS_FIRST && n > 0 && direct) {
+    if (n > 0 && !is_in_buffer(r, op->io.data)) {
         b->size += (size_t)n;
         f->done += (size_t)n;
     } else {

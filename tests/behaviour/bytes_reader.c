@@ -246,6 +246,34 @@ TEST(all_to_the_end_with_a_limit_across_cancels) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
+static void *no_more(void *data, size_t size) {
+    (void)data, (void)size;
+    return NULL;
+}
+static void keep_it(void *data, void *given, size_t size) {
+    (void)data, (void)given, (void)size;
+}
+
+/* As an allocator without heads between its blocks has it. */
+TEST(a_buffer_may_begin_where_the_bytes_end) {
+    uint64_t random = test_seed();
+    static const aw_allocator none = {no_more, keep_it, NULL};
+    char area[128], text[100];
+    memset(text, 'x', sizeof text);
+    for (int lines = 0; lines < 2; lines++) {
+        struct trickle t = trickle(&random, text, sizeof text, NULL, 0);
+        aw_bytes all = {area, 0, 64, &none};
+        aw_reader r = aw_reader_of(&t.conn, area + 64, 64);
+        t.most = 64;
+        aw_reader_future f = lines ? aw_reader_line_into(&r, &all, 64)
+                                   : aw_reader_read_to_end(&r, &all, 64);
+        CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
+        CHECK_EQ(f.out, -EMSGSIZE);
+        CHECK_LE(all.size, all.capacity);
+        CHECK_EQ(all.size + aw_reader_peek(&r).size, t.in_at);
+    }
+}
+
 TEST(without_memory_nothing_is_lost) {
     uint64_t random = test_seed();
     char room[300];
