@@ -81,8 +81,8 @@ AW_API void aw_listener_drop(aw_listener *l);
 /* The next connection. `out` is 0, and the connection is in *conn; or a negative errno, -EBADF when the listener was
  * closed. Discarded, it is closed. Any number of tasks may accept from one listener.
  *
- * Connections that failed before they were accepted are passed over. When descriptors or memory are used up it says so once in
- * the log, waits (5 ms, doubling up to 1 s) and tries again. While there are max_connections it waits until one of them is closed; who
+ * Connections that failed before they were accepted are passed over. When descriptors or memory are used up, or one after the other
+ * fails, it says so once in the log, waits (5 ms, doubling up to 1 s) and tries again. While there are max_connections it waits until one of them is closed; who
  * comes meanwhile waits in the system (backlog). */
 /* aw-future: aw_accept */
 typedef struct aw_accept_future {
@@ -100,7 +100,7 @@ typedef struct aw_accept_future {
 AW_API extern const aw_future_type aw_type_aw_accept_future;
 
 AW_API aw_accept_future aw_accept(aw_listener *l, aw_conn **conn);
-/* And where it comes from. */
+/* And where it comes from; no address (all zero), when it has none that aw_addr could hold. */
 AW_API aw_accept_future aw_accept_from(aw_listener *l, aw_conn **conn, aw_addr *peer);
 
 /* ---- Connecting ------------------------------------------------------------------------------- */

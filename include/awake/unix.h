@@ -22,9 +22,9 @@ AW_API int aw_unix_datagram(aw_conn **c, const aw_addr *local);
  * path at the same moment needs a lock of his own. */
 AW_API int aw_unix_remove_stale(const aw_addr *addr);
 
-/* Who is at the other end: as it was when it connected, listened, or made the pair. 0 or a negative errno. */
+/* Who is at the other end: as it was when it connected, listened, or made the pair. 0 or a negative errno: -ENOTCONN: nobody. */
 typedef struct aw_unix_peer {
-    int pid;
+    int pid; /* 0: it is out of sight here (another PID namespace) */
     unsigned uid, gid;
 } aw_unix_peer;
 AW_API int aw_conn_credentials(const aw_conn *c, aw_unix_peer *peer);

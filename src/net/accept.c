@@ -49,7 +49,12 @@ static int take(aw_accept_future *self, int fd) {
     aw_conn *c;
     aw_addr peer;
     int error = self->peer ? aw__socket_name(fd, getpeername, &peer) : 0;
-    if (error == -ENOTCONN) error = -ECONNABORTED; /* and has gone */
+    if (error == -ENOTCONN) {
+        error = -ECONNABORTED; /* and has gone */
+    } else if (error) {
+        peer = (aw_addr){0}; /* of another kind: who connects must not end the listening */
+        error = 0;
+    }
     if (!error) error = aw__socket_conn(&c, fd);
     if (error) {
         close(fd);
@@ -70,8 +75,8 @@ static int take(aw_accept_future *self, int fd) {
 static bool goes_on(aw_accept_future *self, int error) {
     bool used_up = is_of_resources(error);
     if (!used_up && !is_of_connection(error)) return false;
-    if (used_up) report(self->listener, error);
     if (!used_up && ++self->failed < FEW) return true;
+    report(self->listener, error);
     self->pause = self->pause * 2 < SHORTEST ? SHORTEST : self->pause * 2;
     if (self->pause > LONGEST) self->pause = LONGEST;
     return true;

@@ -203,6 +203,7 @@ int aw_addr_print(const aw_addr *a, char *buf, size_t size) {
 /* ---- From the system -------------------------------------------------------------------------- */
 
 static int of_local(aw_addr *a, const struct sockaddr_un *sun, size_t size) {
+    if (size == sizeof *sun + 1) size--; /* a path without an end: the system counts one */
     if (size > sizeof *sun) return -EINVAL;
     size_t length = size - PATH_AT;
     if (length && sun->sun_path[0]) {

@@ -36,8 +36,9 @@ int aw__socket_conn(aw_conn **c, int fd) {
 
 /* Nobody is bound to a path that refuses; anything else (no room to wait, another kind of socket) is somebody. */
 int aw__socket_remove_stale(const aw_addr *addr) {
-    const char *path = addr->u.local.sun_path;
+    char path[sizeof addr->u.local.sun_path + 1] = {0}; /* which may have no end there */
     struct stat about;
+    memcpy(path, addr->u.local.sun_path, sizeof addr->u.local.sun_path);
     if (aw_addr_family(addr) != AF_UNIX || !*path) return -EINVAL;
     if (lstat(path, &about)) return -errno;
     if (!S_ISSOCK(about.st_mode)) return -ENOTSOCK;

@@ -65,7 +65,7 @@ int aw_conn_credentials(const aw_conn *c, aw_unix_peer *peer) {
     if (error) return error;
     if (aw_addr_family(&local) != AF_UNIX) return -EOPNOTSUPP;
     if (getsockopt(aw_conn_fd(c), SOL_SOCKET, SO_PEERCRED, &who, &size)) return -errno;
-    if (!who.pid) return -ENOTCONN; /* nobody, or out of sight of this process */
+    if (who.uid == (uid_t)-1) return -ENOTCONN; /* nobody */
     *peer = (aw_unix_peer){who.pid, who.uid, who.gid};
     return 0;
 }

@@ -85,6 +85,7 @@ TEST(an_error_that_goes_on_for_ever_does_not_spin) {
     for (int i = 0; i < 100; i++)
         errors[i] = ENETDOWN;
     CHECK_GT(accept_after(errors, 100, &log), AW_SEC(50));
+    CHECK_EQ(log_count(&log, "a listener cannot accept"), 1);
 }
 
 TEST(other_errors_are_told) {
@@ -158,6 +159,34 @@ ON_DRIVERS(who_has_gone_before_the_accept_is_not_asked_for_an_address) {
     CHECK(aw_addr_equal(&peer, &local));
     aw_close(c);
     aw_close(client);
+    aw_listener_close(l);
+    workers_end(rt, NULL);
+}
+
+/* A path without an end, as long as the system allows: of that it says one byte more than there are. */
+ON_DRIVERS(who_connects_from_a_strange_address_does_not_end_the_listening) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_addr at, peer;
+    aw_conn *c;
+    aw_listener *l;
+    char folder[] = "/tmp/awake-accept-XXXXXX", path[109] = {0};
+    struct sockaddr_un from = {.sun_family = AF_UNIX};
+    CHECK(mkdtemp(folder) != NULL);
+    memset(path, 'x', 108);
+    memcpy(path, folder, strlen(folder));
+    path[strlen(folder)] = '/';
+    memcpy(from.sun_path, path, 108);
+    CHECK_EQ(aw_addr_of_abstract(&at, folder, strlen(folder)), 0);
+    CHECK_EQ(aw_listen(&l, &at, NULL), 0);
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(bind(client, (struct sockaddr *)&from, sizeof from), 0);
+    CHECK_EQ(connect(client, &at.u.any, at.size), 0);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(rmdir(folder), 0);
+    CHECK_EQ(aw_block_on(rt, aw_accept_from(l, &c, &peer)), 0);
+    CHECK_EQ(memcmp(peer.u.local.sun_path, path, 108), 0);
+    aw_close(c);
+    close(client);
     aw_listener_close(l);
     workers_end(rt, NULL);
 }

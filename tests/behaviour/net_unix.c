@@ -272,6 +272,10 @@ TEST(the_other_end_is_known) {
     CHECK_EQ(who.uid, geteuid());
     CHECK_EQ(who.gid, getegid());
     CHECK_EQ(aw_conn_credentials(ends[0], NULL), -EINVAL);
+    aw_conn *alone;
+    CHECK_EQ(aw_unix_datagram(&alone, NULL), 0);
+    CHECK_EQ(aw_conn_credentials(alone, &who), -ENOTCONN);
+    aw_close(alone);
     tcp_pair(rt, tcp);
     CHECK_EQ(aw_conn_credentials(tcp[0], &who), -EOPNOTSUPP);
     for (int i = 0; i < 2; i++) {
