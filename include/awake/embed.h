@@ -8,7 +8,8 @@
  *
  * Only for AW_CURRENT_THREAD: workers run by themselves. What is spawned, from the same thread too, runs in the turns; block_on in
  * between is allowed and does not end the other tasks; while another thread is in it the descriptor may be readable, and a turn is
- * refused. Nothing is called a deadlock: the loop outside may end it. */
+ * refused. With io_uring the system interrupts the loop's own wait when something is done: where that is epoll_wait it ends with
+ * EINTR, as by a signal, and is called again. Nothing is called a deadlock: the loop outside may end it. */
 #ifndef AWAKE_EMBED_H
 #define AWAKE_EMBED_H
 

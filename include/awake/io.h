@@ -32,8 +32,8 @@ AW_API int aw_conn_borrow(aw_conn **c, int fd);
 /* Its number, or -EBADF when it is not a descriptor. Still the connection's. */
 AW_API int aw_conn_fd(const aw_conn *c);
 
-/* What waits ends with -EBADF. A descriptor goes back to the system when the last operation on it is gone. One reference
- * less: see aw_conn_keep. NULL is nothing to close. */
+/* What waits ends with -EBADF, and so does what comes later. One reference less: see aw_conn_keep. A descriptor goes back to the
+ * system, and the other end is told, when the last operation on it and the last reference are gone. NULL is nothing to close. */
 AW_API void aw_close(aw_conn *c);
 
 /* One more who uses it: as many aw_conn_drop follow; with the last it is closed. aw_close closes it for all. */
@@ -82,7 +82,7 @@ static inline aw_io aw_read(aw_conn *c, void *buf, size_t size) {
 static inline aw_io aw_write(aw_conn *c, const void *buf, size_t size) {
     return aw__io(c, AW_IO_WRITE, buf, size);
 }
-/* Several buffers at once; the array is borrowed too. */
+/* Several buffers at once, of descriptors at most 1024 (-EINVAL); the array is borrowed too. */
 static inline aw_io aw_readv(aw_conn *c, const struct iovec *parts, int count) {
     return aw__io(c, AW_IO_READV, parts, (size_t)count);
 }

@@ -73,7 +73,7 @@ AW_API int aw_listener_fd(const aw_listener *l);
 AW_API int aw_listener_addr(const aw_listener *l, aw_addr *addr);
 
 /* Who waits to accept ends with -EBADF, and so does who comes later with a reference of his own. Connections stay. One
- * reference less: see aw_conn_keep. NULL is nothing to close. A Unix path stays: see replace_stale. */
+ * reference less: see aw_conn_keep; with the last one new connections are refused. NULL is nothing to close. A Unix path stays: see replace_stale. */
 AW_API void aw_listener_close(aw_listener *l);
 AW_API void aw_listener_keep(aw_listener *l);
 AW_API void aw_listener_drop(aw_listener *l);

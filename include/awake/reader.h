@@ -79,7 +79,8 @@ static inline aw_reader_future aw__reader(const aw_future_type *type, aw_reader 
 static inline aw_reader_future aw_reader_fill(aw_reader *r, size_t least) {
     return aw__reader(&aw_reader_fill_type, r, NULL, least, NULL, 0, false);
 }
-/* As aw_read: some bytes, 0 at the end. What is at least as large as the buffer is read without it. */
+/* As aw_read: some bytes, 0 at the end. What is at least as large as the buffer is read without it: then only `data` has it, also
+ * when nobody takes the output. */
 static inline aw_reader_future aw_reader_read(aw_reader *r, void *data, size_t size) {
     return aw__reader(&aw_reader_read_type, r, data, size, NULL, 0, false);
 }

@@ -53,7 +53,7 @@ static size_t size_of(size_t capacity) {
 }
 
 int aw_duplex(aw_conn **a, aw_conn **b, size_t capacity) {
-    if (!capacity) return -EINVAL;
+    if (!a || !b || !capacity) return -EINVAL;
     if (capacity > (SIZE_MAX - sizeof(duplex)) / 2) return -ENOMEM;
     const aw_allocator *allocator = aw__allocator_for(NULL);
     duplex *d = aw__alloc(allocator, size_of(capacity));

@@ -10,7 +10,12 @@
 #include "io/fd.h"
 #include "io/quiet.h"
 
-enum { MOST = 0x7ffff000 }; /* bytes that Linux moves at a time */
+enum { MOST = 0x7ffff000, MOST_PARTS = 1024 }; /* bytes and parts that Linux moves at a time */
+
+/* They are refused in different ways, by kind and by who does the call. */
+bool aw__io_has_too_many_parts(const aw_io *op) {
+    return (op->wants == AW_IO_READV || op->wants == AW_IO_WRITEV) && op->size > MOST_PARTS;
+}
 
 static size_t at_most(size_t size) {
     return size < MOST ? size : MOST;
@@ -77,6 +82,7 @@ int aw__io_call(aw_io *op) {
     if (op->wants == AW_IO_READABLE) return look(f->fd, POLLIN | POLLRDHUP | POLLPRI);
     if (op->wants == AW_IO_WRITABLE) return look(f->fd, POLLOUT);
     if (f->borrowed) return -EOPNOTSUPP; /* it may block */
+    if (aw__io_has_too_many_parts(op)) return -EINVAL;
     if (op->wants == AW_IO_SHUTDOWN) return shutdown(f->fd, SHUT_WR) ? -errno : 0;
     if (op->wants == AW_IO_CONNECT) return connect_on(op, f->fd);
     ssize_t n = transfer(op, f);

@@ -76,6 +76,7 @@ enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS, AW__IO_LATER };
 
 /* AW__READABLE or AW__WRITABLE. */
 uint32_t aw__io_direction(const aw_io *op);
+bool aw__io_has_too_many_parts(const aw_io *op);
 /* The system call: its result, or AW__IO_AGAIN where it would block. */
 int aw__io_call(aw_io *op);
 /* given.c: have the system do it. Its result, AW__IO_AGAIN, AW__IO_WAITS; or AW__IO_LATER: not now, and it has been woken. */

@@ -31,7 +31,7 @@ static bool is_by_hand(const aw_io *op) {
     case AW_IO_WRITEV:
         if (!f->socket) return true; /* the system would raise SIGPIPE */
     }
-    return f->borrowed || op->has & AW__IO_BY_HAND;
+    return f->borrowed || op->has & AW__IO_BY_HAND || aw__io_has_too_many_parts(op);
 }
 
 static int give_and_link(aw_io *op, aw__driver *d, aw_cx *cx) {

@@ -89,10 +89,7 @@ int aw_runtime_fd(aw_runtime *rt) {
     int error = aw__driver_here(&cx, &d);
     if (!error && d->type->share) error = d->type->share(d); /* other threads may turn it, too */
     if (!error) error = open_embedded(rt);
-    if (!error) aw__embedded_asleep(rt);
-    aw__thread.running = NULL;
-    aw__thread.wheel = NULL;
-    aw__store_release(&rt->owned, 0u);
+    aw__rt_release(rt);
     return error ? error : rt->embedded.epoll;
 }
 

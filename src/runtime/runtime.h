@@ -145,7 +145,8 @@ void aw__rt_unpark(aw_runtime *rt);
 /* scheduler.c: the loop. By the owner. */
 bool aw__rt_acquire(aw_runtime *rt); /* become the owner; false: somebody is */
 void aw__rt_disown(aw_runtime *rt);
-bool aw__inside(void); /* this thread polls for somebody: it must not block */
+void aw__rt_release(aw_runtime *rt); /* the same, but the tasks stay */
+bool aw__inside(void);               /* this thread polls for somebody: it must not block */
 int aw__refuse(aw_future *f, const char *what); /* -EPERM, with a message; the future is gone */
 typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED, AW__EITHER_ENDED } aw__until;
 int aw__rt_run(aw_runtime *rt, aw__until until); /* 0, or -EDEADLK */

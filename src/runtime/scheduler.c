@@ -260,6 +260,11 @@ void aw__rt_disown(aw_runtime *rt) {
         aw__rt_end_tasks(rt, AW__FOR_NOW, AW_FOREVER);
         aw__store_release(&rt->closing, 0u);
     }
+    aw__rt_release(rt);
+}
+
+/* Whoever waits for it may become the owner. */
+void aw__rt_release(aw_runtime *rt) {
     aw__place_leave(&rt->place);
     if (AW__UNLIKELY(rt->embedded.used)) aw__embedded_asleep(rt);
     aw__thread.running = NULL;

@@ -312,6 +312,32 @@ ON_DRIVERS(who_asks_for_nothing_does_not_wait) {
     workers_end(rt, &m);
 }
 
+ON_DRIVERS(more_parts_than_the_system_takes_are_refused) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    static struct iovec parts[1025];
+    aw_conn *ends[2];
+    int fds[2];
+    char byte = 'x';
+    io_pair(ends);
+    for (int i = 0; i < 1025; i++)
+        parts[i] = (struct iovec){&byte, 1};
+    CHECK_EQ(aw_block_on(rt, aw_writev(ends[0], parts, 1025)), -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_writev(ends[0], parts, -1)), -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_writev(ends[0], parts, 1024)), 1024);
+    CHECK_EQ(aw_block_on(rt, aw_readv(ends[1], parts, 1025)), -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_readv(ends[1], parts, -1)), -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_readv(ends[1], parts, 1024)), 1024);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    CHECK_EQ(pipe(fds), 0);
+    CHECK_EQ(aw_conn_of_fd(&ends[1], fds[1]), 0);
+    CHECK_EQ(aw_block_on(rt, aw_writev(ends[1], parts, 1025)), -EINVAL);
+    aw_close(ends[1]);
+    close(fds[0]);
+    workers_end(rt, &m);
+}
+
 TEST(without_a_runtime_a_read_does_not_wait) {
     aw_conn *ends[2];
     char to;
