@@ -5,6 +5,7 @@
 #include "support/io.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -191,6 +192,53 @@ ON_DRIVERS(a_connection_may_outlive_the_runtime) {
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);
+}
+
+struct closing {
+    aw_conn *conns[8];
+    uint32_t go;
+};
+
+static void *close_all(void *arg) {
+    struct closing *c = arg;
+    while (!LOAD(c->go))
+        sched_yield();
+    for (int i = 0; i < 8; i++)
+        aw_close(c->conns[i]);
+    return NULL;
+}
+
+/* Who closes asks the driver for what it has, while that ends. */
+ON_DRIVERS(connections_may_be_closed_while_the_runtime_ends) {
+    for (int round = 0; round < test_scale(40); round++) {
+        memory m;
+        aw_runtime *rt = io_runtime(how, &m, NULL);
+        struct closing c = {.go = 0};
+        struct read_one *tasks[8];
+        aw_conn *others[8];
+        char to[8];
+        pthread_t thread;
+        for (int i = 0; i < 8; i++) {
+            aw_conn *ends[2];
+            io_pair(ends);
+            others[i] = ends[0];
+            c.conns[i] = ends[1];
+            aw_conn_keep(ends[1]);
+            tasks[i] = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to[i]));
+            wait_until_they_wait(rt, ends[1], 1);
+        }
+        CHECK_EQ(pthread_create(&thread, NULL, close_all, &c), 0);
+        STORE(c.go, 1);
+        if (round % 2) sched_yield();
+        aw_runtime_free(rt);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        for (int i = 0; i < 8; i++) {
+            aw_task_drop(tasks[i]);
+            aw_close(others[i]);
+            aw_conn_drop(c.conns[i]);
+        }
+        CHECK_EQ(memory_in_use(&m), 0);
+    }
 }
 
 /* Polled by somebody else, with the help of a runtime that has ended since. */
