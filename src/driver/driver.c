@@ -135,13 +135,13 @@ void aw__driver_close(aw__driver *d) {
         aw__lock(&d->lock);
     }
     aw__unlock(&d->lock);
-    if (d->type->drain && d->generation == aw__fork_generation) d->type->drain(d);
+    if (!d->type->drain || d->generation != aw__fork_generation) return;
+    d->type->drain(d);
+    /* Who was asking for an operation when it came back is about to let go, and looks first whose the driver is. */
+    while (aw__load_acquire(&d->refs) > 1)
+        aw__os_yield();
 }
 
-/* Who was asking for an operation when it came back has it for a moment longer, and looks whose it is. */
 void aw__driver_free(aw__driver *d) {
-    while (d->type->submit && d->generation == aw__fork_generation &&
-           aw__load_acquire(&d->refs) > 1)
-        aw__os_yield();
     aw__driver_let_go(d);
 }
