@@ -77,8 +77,7 @@ static bool goes_on(aw_accept_future *self, int error) {
     if (!used_up && !is_of_connection(error)) return false;
     if (!used_up && ++self->failed < FEW) return true;
     report(self->listener, error);
-    self->pause = self->pause * 2 < SHORTEST ? SHORTEST : self->pause * 2;
-    if (self->pause > LONGEST) self->pause = LONGEST;
+    self->pause = aw__longer(self->pause, SHORTEST, LONGEST);
     return true;
 }
 

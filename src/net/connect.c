@@ -30,8 +30,7 @@ static aw_io connect_io(aw_connect_future *self) {
 /* No room in the queue of a Unix listener. The system tells nobody when there is some. */
 static bool is_full(aw_connect_future *self, int error) {
     if (error != -EAGAIN || aw_addr_family(&self->addr) != AF_UNIX) return false;
-    self->pause = self->pause ? self->pause * 2 : SHORTEST;
-    if (self->pause > LONGEST) self->pause = LONGEST;
+    self->pause = aw__longer(self->pause, SHORTEST, LONGEST);
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include <awake/udp.h>
 
 #include "io/fd.h"
+#include "net/socket.h"
 
 enum { FRESH, IO, TRYING, NAPPING }; /* state */
 static const uint64_t SHORTEST = AW_MSEC(1), LONGEST = AW_MSEC(100);
@@ -22,7 +23,7 @@ static aw_poll ready(aw_datagram *d, int out) {
 }
 
 /* It stays where it is from now on: the message may point into it. */
-static int prepare(aw_datagram *d) {
+static void prepare(aw_datagram *d) {
     d->message = (struct msghdr){.msg_iov = &d->part, .msg_iovlen = 1};
     d->io.data = &d->message;
     if (d->io.wants == AW_IO_SENDMSG && d->to.size) {
@@ -38,7 +39,6 @@ static int prepare(aw_datagram *d) {
         aw_conn_keep(d->io.conn);
         d->future.state = TRYING;
     }
-    return 0;
 }
 
 /* ---- By a call of one's own ------------------------------------------------------------------- */
@@ -69,8 +69,7 @@ static aw_poll poll_trying(aw_datagram *d, aw_cx *cx) {
         if (!aw_cx_spend(cx)) return AW_PENDING;
         int n = try_to_send(d);
         if (n != -EAGAIN) return sent(d, n);
-        d->pause = d->pause ? d->pause * 2 : SHORTEST;
-        if (d->pause > LONGEST) d->pause = LONGEST;
+        d->pause = aw__longer(d->pause, SHORTEST, LONGEST);
         d->nap = aw_sleep_for(d->pause);
         d->future.state = NAPPING;
     }
@@ -91,8 +90,7 @@ static aw_poll finish(aw_datagram *d) {
 
 static aw_poll datagram_poll(aw_future *self, aw_cx *cx) {
     aw_datagram *d = (aw_datagram *)self;
-    int error = self->state == FRESH ? prepare(d) : 0;
-    if (error) return ready(d, error);
+    if (self->state == FRESH) prepare(d);
     if (self->state != IO) return poll_trying(d, cx);
     return aw_future_poll(&d->io.future, cx) == AW_READY ? finish(d) : AW_PENDING;
 }

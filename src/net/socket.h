@@ -16,6 +16,12 @@ int aw__socket_name(int fd, int (*get)(int, struct sockaddr *, socklen_t *), aw_
 /* Its descriptor is the caller's until this has succeeded. */
 int aw__socket_conn(aw_conn **c, int fd);
 
+/* How long to wait before the next attempt, of what the system tells nobody: `pause` is that of the last one, or 0. */
+static inline uint64_t aw__longer(uint64_t pause, uint64_t shortest, uint64_t longest) {
+    uint64_t next = pause ? pause * 2 : shortest;
+    return next < longest ? next : longest;
+}
+
 /* A path that is a socket to which nobody is bound is removed: 0; -EADDRINUSE: somebody is; -ENOENT, -ENOTSOCK. */
 int aw__socket_remove_stale(const aw_addr *addr);
 
