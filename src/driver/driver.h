@@ -4,7 +4,7 @@
  * sleep. Each worker has a driver of its own, and so has a runtime without workers; it is made with the first
  * descriptor that has to wait, until then threads sleep on a futex (place.h).
  *
- *   1. Descriptors are registered once, edge-triggered, and stay until they are closed. An event names a place in the
+ *   1. Descriptors are registered once, edge-triggered, and stay until they are closed, or wait in another runtime. An event names a place in the
  *      table, and how often it has been used: one that was collected before its descriptor was closed finds nothing.
  *   2. Any thread may collect events, several at once: a worker that is stuck does not keep its own. Who has found a
  *      descriptor in the table holds a reference while it tells it.

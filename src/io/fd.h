@@ -10,7 +10,8 @@
  *      there is data sets AW__MORE: then the next read tries, whatever the last one got.
  *   2. Who waits looks at `ready` once more under the lock, and then links itself. Who has an event sets `ready`, and then
  *      takes the lock and wakes all that are linked: one of them sees the other.
- *   3. It begins with both bits set, and is registered with a driver only when it has to wait for the first time.
+ *   3. It begins with both bits set, and is registered with a driver only when it has to wait for the first time; with that of
+ *      another runtime, when it has to wait there and nobody waits for it elsewhere.
  *   4. Each operation holds a reference from its first poll to its end, whoever closes meanwhile: the number is
  *      given back to the system (close) when the last one is gone, so no call goes to another's descriptor. A
  *      close ends all that wait, and what comes later, with -EBADF. */
