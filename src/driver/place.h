@@ -39,7 +39,8 @@ static inline void aw__place_tell(aw__place *p, const aw__events *e) {
 
 /* Look, without sleeping. */
 static inline void aw__place_turn(aw__place *p) {
-    if (aw__load_relaxed(&p->driver)) aw__driver_turn(p->driver);
+    aw__driver *d = aw__load_acquire(&p->driver); /* another thread may have made it just now */
+    if (d) aw__driver_turn(d);
 }
 
 /* At the end of the runtime; and when nobody can unpark it any more. */

@@ -2,12 +2,12 @@
  *
  * What a driver promises to those above it, each backend by itself: an interrupt ends a sleep, whoever looks into
  * the driver meanwhile, and the child of a fork gives back nothing but its own. */
-#include "support/io.h"
+#include "core/alloc.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "core/alloc.h"
+#include "support/io.h"
 #include "os/fork.h"
 #include "os/park.h"
 
