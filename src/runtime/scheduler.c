@@ -169,7 +169,8 @@ int aw__rt_run(aw_runtime *rt, aw__until until) {
             if (rt->watch_at <= now) aw__watch(rt, now);
         }
         rt->wheel.looked = false;
-        if (rt->ready.head) aw__place_turn(&rt->place); /* otherwise it will sleep there */
+        if (rt->ready.head || rt->yielded.head)
+            aw__place_turn(&rt->place); /* otherwise it will sleep there */
         append_yielded(rt);
         if (is_over(rt, until)) return 0;
         if (!rt->ready.head) {
