@@ -136,7 +136,7 @@ static int attempt(aw_io *op, uint32_t direction) {
         uint32_t seen = aw__load_acquire(&f->ready);
         int error = aw__load_relaxed(&f->error);
         if (error) return error;
-        if (!(seen & direction)) return AW__IO_AGAIN;
+        if (!(seen & direction) && op->wants != AW_IO_SHUTDOWN) return AW__IO_AGAIN;
         int n = aw__io_call(op);
         if (n == -EINTR) continue;
         if (n != AW__IO_AGAIN) return n;
@@ -189,6 +189,8 @@ static int try_or_wait(aw_io *op, uint32_t direction, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     aw__driver *here = NULL;
     int n = attempt(op, direction);
+    /* Those that wait to write will not: not every kind of socket says so. */
+    if (n == 0 && op->wants == AW_IO_SHUTDOWN) aw__fd_ready(f, AW__WRITABLE);
     if (n != AW__IO_AGAIN) return n;
     n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
     if (n == 0) {
@@ -209,7 +211,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     if (!(op->has & AW__IO_HELD)) aw__fd_keep(f);
     op->has |= AW__IO_HELD;
     if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
-    int n = op->driver ? aw__io_take(op) : AW__IO_AGAIN;
+    int n = op->driver ? aw__io_take(op) : state == AW__WAIT_FRESH ? AW__IO_AGAIN : op->out;
     while (n == AW__IO_AGAIN)
         n = !aw__load_acquire(&f->driver) && aw__completes_here(cx)
                 ? aw__io_give(op, cx)
