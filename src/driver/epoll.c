@@ -66,7 +66,7 @@ static int wait_for(int epoll, struct epoll_event *events, uint64_t deadline) {
     uint64_t now = aw__os_now(), left = deadline > now ? deadline - now : 0;
     struct timespec ts = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
     int n = epoll_pwait2(epoll, events, AW__EVENTS, &ts, NULL);
-    if (n >= 0 || errno != ENOSYS) return n;
+    if (n >= 0 || errno == EINTR) return n;  /* otherwise it is unknown, or forbidden */
     uint64_t ms = (left + 999999) / 1000000; /* never early */
     return epoll_wait(epoll, events, AW__EVENTS, ms < INT_MAX ? (int)ms : INT_MAX);
 }
