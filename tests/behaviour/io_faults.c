@@ -257,6 +257,44 @@ ON_DRIVERS(a_system_that_is_busy_is_asked_again) {
     workers_end(rt, &m);
 }
 
+struct foreign {
+    aw_runtime *rt;
+    aw_conn *conn;
+    int out;
+};
+static void *read_foreign(void *arg) {
+    struct foreign *f = arg;
+    char to;
+    aw_runtime *before = aw_enter(f->rt);
+    f->out = aw_wait(aw_read(f->conn, &to, 1));
+    aw_leave(before);
+    return NULL;
+}
+
+/* A plain thread cannot hand over what it has queued, and goes to sleep: the owner does it. */
+ON_DRIVERS(what_one_thread_fails_to_hand_over_another_does) {
+    if (!how.workers) how.workers = 2; /* somebody has to run it meanwhile */
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    io_pair(ends);
+    exchange(rt, io_pair, false, 100); /* they have their rings, and sleep there */
+    for (int i = 0; i < 20; i++) {
+        WAIT_UNTIL(workers_sleep(rt->pool));
+        struct foreign f = {.rt = rt, .conn = ends[1]};
+        fault_set(F_io_uring_enter, EAGAIN, 0, 1);
+        pthread_t thread = thread_start(read_foreign, &f);
+        WAIT_UNTIL(io_waiting(ends[1], 0) == 1);
+        CHECK_EQ(__real_write(aw_conn_fd(ends[0]), "x", 1), 1);
+        thread_end(thread);
+        CHECK_EQ(f.out, 1);
+        fault_set(F_io_uring_enter, EAGAIN, 0, 0);
+    }
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
 /* ---- Full queues ---------------------------------------------------------------------------------- */
 
 enum { QUEUED = 1000, MANY_MORE = 6000 };
