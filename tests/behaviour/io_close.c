@@ -153,6 +153,63 @@ ON_DRIVERS(a_shutdown_does_not_wait_for_what_is_in_the_way) {
     workers_end(rt, &m);
 }
 
+/* Two who know nothing of each other, as libraries do. */
+ON_DRIVERS(a_descriptor_may_be_waited_for_in_two_connections) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    int fds[2];
+    aw_conn *first, *second;
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    CHECK_EQ(aw_conn_borrow(&first, fds[1]), 0);
+    CHECK_EQ(aw_conn_borrow(&second, fds[1]), 0);
+    struct io_task *a = io_spawn(rt, aw_readable(first)), *b = io_spawn(rt, aw_readable(second));
+    io_wait_for(rt, first, 0, 1);
+    io_wait_for(rt, second, 0, 1);
+    aw_conn_drop(first); /* its task has it still */
+    CHECK_EQ(write(fds[0], "x", 1), 1);
+    CHECK_EQ(io_join(rt, a), 0);
+    CHECK_EQ(io_join(rt, b), 0);
+    aw_conn_drop(second);
+    close(fds[0]);
+    close(fds[1]);
+    workers_end(rt, &m);
+}
+
+/* And nobody sleeps. */
+AW_ASYNC(int, yield_until, const uint32_t *done; aw_yield pause;) {
+    AW_BEGIN;
+    while (!LOAD(*self->done))
+        AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(0);
+    AW_END;
+}
+AW_ASYNC(int, read_and_say, aw_conn *conn; uint32_t * done; char to; aw_io io;) {
+    AW_BEGIN;
+    AW_AWAIT(self->io, aw_read(self->conn, &self->to, 1));
+    STORE(*self->done, 1);
+    AW_RETURN(self->io.out);
+    AW_END;
+}
+
+ON_DRIVERS(a_task_that_only_yields_lets_bytes_through) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    uint32_t done = 0;
+    io_pair(ends);
+    struct read_and_say *t = aw_spawn_on(rt, AW_CALL(read_and_say, .conn = ends[1], .done = &done));
+    io_wait_for(rt, ends[1], 0, 1);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    struct yield_until *y = aw_spawn_on(rt, AW_CALL(yield_until, .done = &done));
+    CHECK_EQ(join_status(rt, &y->future), 0);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 1);
+    aw_task_drop(y);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
 /* ---- The other end ------------------------------------------------------------------------------ */
 
 static char large[1 << 16];
