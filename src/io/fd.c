@@ -149,6 +149,7 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
     if (aw__load_acquire(&f->ready) & direction) return AW__IO_AGAIN;
+    if (!f->driver && !here) return AW__IO_AGAIN; /* it had one until now, of a runtime that ends */
     if (!f->driver) {
         int error = aw__driver_add(here, f, f->fd, &f->index);
         if (error) return error;

@@ -367,6 +367,48 @@ ON_DRIVERS(a_thread_that_waits_is_told_that_the_runtime_ends) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
+AW_ASYNC(int, read_impatiently, aw_conn *conn; const uint32_t *stop; AW_TIMEOUT(aw_io) t;
+         char to;) {
+    AW_BEGIN;
+    while (!LOAD(*self->stop)) {
+        AW_AWAIT_FOR(self->t, 20000, aw_read(self->conn, &self->to, 1));
+        /* It was with the other runtime, which has ended. */
+        CHECK(self->t.out == -ETIMEDOUT || self->t.inner.out == -ESHUTDOWN);
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+/* The driver of the first one to wait is everybody's, until that one's runtime ends. */
+ON_DRIVERS(a_connection_goes_on_when_the_runtime_of_its_driver_ends) {
+    memory m, other;
+    enum { READERS = 3 };
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (int i = 0; i < storm_rounds(20); i++) {
+        aw_runtime *first = io_runtime((struct io_setup){how.driver, 1}, &other, NULL);
+        struct read_impatiently *readers[READERS];
+        aw_conn *ends[2];
+        uint32_t stop = 0;
+        char to;
+        io_pair(ends);
+        aw_task_drop(io_spawn(first, aw_read(ends[1], &to, 1)));
+        io_wait_for(first, ends[1], 0, 1);
+        for (int k = 0; k < READERS; k++)
+            readers[k] = aw_spawn_on(rt, AW_CALL(read_impatiently, .conn = ends[1], .stop = &stop));
+        CHECK_EQ(aw_block_on(rt, aw_sleep_for(200000)), 0);
+        workers_end(first, &other);
+        CHECK_EQ(aw_block_on(rt, aw_sleep_for(200000)), 0);
+        STORE(stop, 1);
+        for (int k = 0; k < READERS; k++) {
+            CHECK_EQ(join_status(rt, &readers[k]->future), 0);
+            aw_task_drop(readers[k]);
+        }
+        aw_close(ends[0]);
+        aw_close(ends[1]);
+    }
+    workers_end(rt, &m);
+}
+
 static void *run_on_a_thread(void *arg) {
     struct waits *w = arg;
     io_wait_for(w->rt, w->conn, 0, 1);
