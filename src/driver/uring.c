@@ -181,15 +181,17 @@ static int uring_cancel(aw__driver *d, struct aw_io *op) {
     return s ? 0 : -EBUSY;
 }
 
-static void enter(uring_driver *u, uint64_t deadline) {
-    aw__count_call(&u->driver);
-    aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
-}
-
 static void uring_interrupt(aw__driver *d) {
     int saved = errno;
     eventfd_write(((uring_driver *)d)->wake, 1);
     errno = saved;
+}
+
+static void enter(uring_driver *u, uint64_t deadline) {
+    aw__count_call(&u->driver);
+    aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
+    /* It failed: the system is short of something. The owner, who may sleep, tries again. */
+    if (aw__uring_queued(&u->ring) && !aw__driver_is_own(&u->driver)) uring_interrupt(&u->driver);
 }
 
 /* Whether this thread may make the ring its own. */

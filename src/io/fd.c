@@ -146,7 +146,7 @@ static int attempt(aw_io *op, uint32_t direction) {
         uint32_t seen = aw__load_acquire(&f->ready);
         int error = aw__load_relaxed(&f->error);
         if (error) return error;
-        if (!(seen & bits)) return AW__IO_AGAIN;
+        if (!(seen & bits) && op->wants != AW_IO_SHUTDOWN) return AW__IO_AGAIN;
         int n = aw__io_call(op);
         if (n == -EINTR) continue;
         bool drained = f->drains && op->wants == AW_IO_READ && n > 0 && (size_t)n < op->size;
@@ -161,6 +161,7 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
     if (aw__load_acquire(&f->ready) & tries_at(direction)) return AW__IO_AGAIN;
+    if (!f->driver && !here) return AW__IO_AGAIN; /* it had one until now, of a runtime that ends */
     if (!f->driver) {
         int error = aw__driver_add(here, f, f->fd, &f->index);
         if (error) return error;
@@ -201,6 +202,8 @@ static int try_or_wait(aw_io *op, uint32_t direction, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     aw__driver *here = NULL;
     int n = attempt(op, direction);
+    /* Those that wait to write will not: not every kind of socket says so. */
+    if (n == 0 && op->wants == AW_IO_SHUTDOWN) aw__fd_ready(f, AW__WRITABLE);
     if (n != AW__IO_AGAIN) return n;
     n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
     if (n == 0) {
@@ -223,7 +226,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
         op->has |= AW__IO_HELD;
     }
     if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
-    int n = op->driver ? aw__io_take(op) : AW__IO_AGAIN;
+    int n = op->driver ? aw__io_take(op) : state == AW__WAIT_FRESH ? AW__IO_AGAIN : op->out;
     while (n == AW__IO_AGAIN)
         n = !aw__load_acquire(&f->driver) && aw__completes_here(cx)
                 ? aw__io_give(op, cx)
