@@ -5,7 +5,7 @@
  *     aw_reader r = aw_reader_of(from, room, sizeof room);
  *     AW_AWAIT(self->copy, aw_copy(&r, to));                 `out`: bytes, all until the end, or a negative errno
  *
- *     AW_AWAIT(self->both, aw_copy_both(&client, &server));  a proxy: both.there.done, both.back.done
+ *     AW_AWAIT(self->both, aw_copy_bidirectional(&client, &server));    a proxy: both.there.done, both.back.done
  *
  * The reader has the buffer, and what it has already is copied first. Cancelled, or after an error, what was read and not written is
  * still in it: nothing is lost, and another copy goes on. `done` counts what was written.
@@ -57,27 +57,27 @@ static inline aw_copy_future aw_copy(aw_reader *from, aw_conn *to) {
 
 /* ---- Both ways -------------------------------------------------------------------------------- */
 
-/* aw-future: aw_copy_both_future */
-typedef struct aw_copy_both_future {
+/* aw-future: aw_copy_bidirectional_future */
+typedef struct aw_copy_bidirectional_future {
     AW__GROUP_HEAD;
     uint32_t at[2];
     aw_copy_future there, back;
-} aw_copy_both_future;
+} aw_copy_bidirectional_future;
 
 /* From each of the two to the connection of the other. The end of one is passed on (aw_shutdown) and the other goes on; an error ends
  * both. `out`: 0 when both have ended, or the first error. Neither connection is closed. */
-static inline aw_copy_both_future aw_copy_both(aw_reader *a, aw_reader *b) {
-    aw_copy_both_future f = {
-        AW_FUTURE_INIT(&aw_try_join_type),
-        0,
-        0,
-        2,
-        0,
-        0,
-        0,
-        {offsetof(aw_copy_both_future, there), offsetof(aw_copy_both_future, back)},
-        aw__copy(a, b->conn, true),
-        aw__copy(b, a->conn, true)};
+static inline aw_copy_bidirectional_future aw_copy_bidirectional(aw_reader *a, aw_reader *b) {
+    aw_copy_bidirectional_future f = {AW_FUTURE_INIT(&aw_try_join_type),
+                                      0,
+                                      0,
+                                      2,
+                                      0,
+                                      0,
+                                      0,
+                                      {offsetof(aw_copy_bidirectional_future, there),
+                                       offsetof(aw_copy_bidirectional_future, back)},
+                                      aw__copy(a, b->conn, true),
+                                      aw__copy(b, a->conn, true)};
     return f;
 }
 

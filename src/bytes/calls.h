@@ -56,6 +56,16 @@ static inline aw_poll aw__calls_end(aw__calls *op, aw_poll how) {
     return how;
 }
 
+/* What a call gave. A kind of connection that says more than it was asked for would have us read beyond a buffer. */
+void aw__calls_bad(const aw_io *io) __attribute__((noreturn, cold));
+static inline int aw__calls_gave(const aw__calls *op) {
+    const aw_io *io = &op->io;
+    if (AW_CHECKS && io->out > 0 && io->wants <= AW_IO_WRITE && io->conn &&
+        AW__UNLIKELY((size_t)io->out > io->size))
+        aw__calls_bad(io);
+    return io->out;
+}
+
 /* What needs no call costs one of the budget; calls cost by themselves. */
 static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw__calls *op = (aw__calls *)self;
@@ -71,7 +81,7 @@ static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next 
     }
     do {
         if (aw_future_poll(&op->io.future, cx) == AW_PENDING) return AW_PENDING;
-    } while (next(op, op->io.out));
+    } while (next(op, aw__calls_gave(op)));
     return aw__calls_end(op, AW_READY);
 }
 
@@ -80,7 +90,7 @@ static inline aw_poll aw__calls_cancel(aw_future *self, aw_cx *cx, aw__calls_nex
     if (!self->state) return AW_CANCELLED;
     aw_poll r = aw_future_cancel(&op->io.future, cx);
     if (r == AW_PENDING) return r;
-    if (r == AW_READY && next(op, op->io.out)) r = AW_CANCELLED;
+    if (r == AW_READY && next(op, aw__calls_gave(op))) r = AW_CANCELLED;
     return aw__calls_end(op, r);
 }
 

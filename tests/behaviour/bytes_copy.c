@@ -89,7 +89,7 @@ TEST(both_ways_each_end_is_passed_on_across_cancels) {
         }
         unsigned cut = some_cuts(&random);
         for (aw_poll how = AW_CANCELLED; how == AW_CANCELLED;) {
-            aw_copy_both_future f = aw_copy_both(&r[0], &r[1]);
+            aw_copy_bidirectional_future f = aw_copy_bidirectional(&r[0], &r[1]);
             how = DRIVE(&f, &random, cut);
             done[0] += f.there.done;
             done[1] += f.back.done;
@@ -134,7 +134,7 @@ AW_FIBER(int, proxy, aw_conn *a; aw_conn * b;) {
     char there[64], back[64];
     aw_reader a = aw_reader_of(self->a, there, sizeof there),
               b = aw_reader_of(self->b, back, sizeof back);
-    aw_copy_both_future f = aw_copy_both(&a, &b);
+    aw_copy_bidirectional_future f = aw_copy_bidirectional(&a, &b);
     int err = aw_await_future(&f.future);
     if (err) return err;
     if (f.out == 0) CHECK(f.there.done == 8 && f.back.done == 6);

@@ -116,7 +116,7 @@ static void make_reader(void) {
 /* What was taken is written down; the rest follows in the cleanup. */
 static void note(const void *data, size_t size) {
     CHECK_LE(scene.done + size, SIZE);
-    memcpy(scene.to + scene.done, data, size);
+    if (size) memcpy(scene.to + scene.done, data, size);
     scene.done += size;
 }
 static aw_future *rest_of_reader(void) {
@@ -378,15 +378,15 @@ TEST(copy_to_the_end) {
     cut_everywhere((struct specimen){make_copy, take_copy, rest_of_copy, NULL, check_copy});
 }
 
-/* cancel-at-every-await: aw_copy_both_future */
-static aw_copy_both_future both, both_rest;
+/* cancel-at-every-await: aw_copy_bidirectional_future */
+static aw_copy_bidirectional_future both, both_rest;
 static aw_reader other_reader;
 static char other_room[20], other_to[MUCH];
 static aw_future *make_both(void) {
     make_reader();
     other_reader = aw_reader_of(&scene.u.conn, other_room, sizeof other_room);
     scene.u.out = other_to;
-    both = aw_copy_both(&reader, &other_reader);
+    both = aw_copy_bidirectional(&reader, &other_reader);
     return &both.future;
 }
 static void take_both(aw_future *f) {
@@ -395,7 +395,7 @@ static void take_both(aw_future *f) {
 }
 static aw_future *rest_of_both(void) {
     if (!scene.made) return nothing();
-    both_rest = aw_copy_both(&reader, &other_reader);
+    both_rest = aw_copy_bidirectional(&reader, &other_reader);
     return &both_rest.future;
 }
 static void check_both(void) {
