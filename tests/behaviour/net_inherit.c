@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 static void set_variables(const char *fds, const char *pid, const char *names) {
     char own[32];
     snprintf(own, sizeof own, "%d", (int)getpid());
