@@ -198,13 +198,17 @@ def run_example(settings, name):
     if not file.exists():
         raise Failed(f"examples/expected/{name}.txt does not exist")
     expected = Expected(file.read_text())
+    program = settings.build / "examples" / name
+    needs = re.search(r"^/\* needs: (.*) \*/$", (ROOT / "examples" / f"{name}.c").read_text(), re.M)
+    if needs and not program.exists():
+        raise Skipped(f"{needs.group(1)} was not there when it should have been built")
     for directive in expected.directives["no-sanitize"]:
         sanitizer, _, reason = directive.partition(" ")
         if sanitizer == settings.sanitizer:
             raise Skipped(reason or "no reason given")
 
     arguments = shlex.split(expected.get("args", "", str))
-    done = execute(settings.wrapper + [settings.build / "examples" / name] + arguments,
+    done = execute(settings.wrapper + [program] + arguments,
                    expected.get("limit", DEFAULT_LIMIT) * settings.slowness, env=settings.env,
                    terminal=True, merge=expected.has("stderr"))
     status = done.status if done.status >= 0 else 128 - done.status
