@@ -211,10 +211,12 @@ AW_FIBER(int, demo) {
         aw_close(bob.conn);
         bob.conn = NULL;
         printf("ann hears: %s\n", hears(&ann));
-        printf("eve hears: %s\n", hears(&eve));
+        aw_close(eve.conn);
+        eve.conn = NULL;
+        printf("ann hears: %s\n", hears(&ann));
     }
 
-    /* The server hangs up on those who are left. */
+    /* The server hangs up on who is left. */
     aw_task_abort(server);
     aw_await(aw_task_join(server));
     aw_task_drop(server);

@@ -89,13 +89,18 @@ AW_FIBER(int, demo) {
 int main(int argc, char **argv) {
     aw_addr at;
     aw_conn *conn;
+    char name[AW_ADDR_TEXT];
     if (argc < 2) return aw_run(AW_CALL(demo)) != 0;
-    const char *text = argv[argc - 1];
-    int error = address_of(&at, text);
-    if (!error && argc == 2)
+    int error = address_of(&at, argv[argc - 1]);
+    if (!error && argc == 2) {
         error = aw_run(AW_CALL(ping, .to = at, .count = 10, .patience = AW_SEC(1)));
-    else if (!error && !(error = aw_udp_bind(&conn, &at, NULL)))
+    } else if (!error && !(error = aw_udp_bind(&conn, &at, NULL))) {
+        aw_conn_local(conn, &at);
+        aw_addr_print(&at, name, sizeof name);
+        printf("listening at %s\n", name);
+        fflush(stdout);
         error = aw_run(AW_CALL(server, .conn = conn));
-    if (error) fprintf(stderr, "%s: %s\n", text, strerror(-error));
+    }
+    if (error) fprintf(stderr, "%s: %s\n", argv[argc - 1], strerror(-error));
     return error != 0;
 }

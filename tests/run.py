@@ -29,6 +29,7 @@ from runner.cross import cross_tests, fiber_programs
 from runner.debugger import debugger_tests
 from runner.expected import Expected, check_text
 from runner.install import Stage, install_tests, readme_tests
+from runner.peers import peer_tests
 from runner.process import (DEFAULT_LIMIT, ROOT, Failed, Skipped, Test, TooSlow, describe, execute, join_text,
                             kill_running, must_run)
 
@@ -43,7 +44,7 @@ FLAVOURS = ["_on_the_current_thread", "_on_1_worker", "_on_2_workers", "_on_8_wo
 DRIVERS = [f"_by_{driver}{where}" for driver in ("uring", "epoll", "poll") for where in [""] + FLAVOURS]
 # What concerns the sources and not the running library is tested once, without sanitizers.
 SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross", "debugger"]
-SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples"] + SOURCE_SUITES
+SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples", "peers"] + SOURCE_SUITES
 
 # What is not run unless it is asked for: by a sanitizer, or valgrind. The interleaver of model is a single thread, and
 # sees races by itself. One worker has no races but those with the thread in block_on; what two have, eight have as well;
@@ -245,6 +246,8 @@ def discover(settings, suites, pool):
             yield from worker_tests(settings, suite, pool)
         elif suite == "examples":
             yield from example_tests(settings)
+        elif suite == "peers":
+            yield from peer_tests(settings)
         elif suite == "compile":
             yield from compile_tests()
         elif suite == "headers":
