@@ -43,17 +43,24 @@ AW_ASYNC(int, server, aw_listener *listener; aw_conn * conn; int n; aw_accept_fu
 
 /* ---- The clients ---------------------------------------------------------------------------------- */
 
-/* Prints each line that it is told. */
-AW_ASYNC(int, client, aw_addr to; aw_conn * conn; aw_connect_future connect; aw_reader reader;
-         char room[64]; aw_reader_future line;) {
+/* Prints each line that it is told. Its output is the number that it was given. */
+AW_ASYNC(int, client, aw_addr to; int n; aw_conn * conn; aw_connect_future connect;
+         aw_reader reader; char room[64]; aw_reader_future line;) {
     AW_BEGIN;
     AW_AWAIT(self->connect, aw_connect(&self->conn, &self->to));
     if (self->connect.out < 0) AW_RETURN(self->connect.out);
     self->reader = aw_reader_of(self->conn, self->room, sizeof self->room);
     for (;;) {
         AW_AWAIT(self->line, aw_reader_line(&self->reader));
-        if (self->line.out <= 0) AW_RETURN((int)self->line.out); /* 0: the server has closed */
-        printf("%.*s\n", (int)self->reader.item.size, self->reader.item.data);
+        if (self->line.out < 0) AW_RETURN((int)self->line.out);
+        if (self->line.out == 0) AW_RETURN(self->n); /* the server has closed */
+        {
+            char text[64]; /* a line has no zero at its end */
+            snprintf(text, sizeof text, "%.*s", (int)self->reader.item.size,
+                     self->reader.item.data);
+            printf("%s\n", text);
+            sscanf(text, "%*s %d", &self->n);
+        }
     }
     AW_FINALLY;
     aw_close(self->conn);
@@ -72,8 +79,14 @@ AW_ASYNC(int, start, aw_addr addr; aw_listener * listener; struct client clients
     for (int i = 0; i < CLIENTS; i++)
         self->clients[i] = AW_CALL(client, .to = self->addr);
     AW_AWAIT(self->all, aw_try_join_all(self->clients, CLIENTS));
-    printf("the clients are done: %d\n", self->all.out);
-    AW_RETURN(self->all.out);
+    if (self->all.out < 0) AW_RETURN(self->all.out);
+    {
+        int sum = 0;
+        for (int i = 0; i < CLIENTS; i++)
+            sum += self->clients[i].out;
+        printf("the clients are done, and their numbers add up to %d\n", sum);
+    }
+    AW_RETURN(0);
     AW_END;
 }
 
