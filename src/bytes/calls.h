@@ -11,6 +11,7 @@
 #define AW_BYTES_CALLS_H
 
 #include <limits.h>
+#include <stdio.h>
 
 #include <awake/bytes.h>
 
@@ -98,6 +99,10 @@ static inline const aw_future *aw__calls_child(const aw_future *self, size_t i) 
     return i == 0 && self->state ? &((const aw__calls *)self)->io.future : NULL;
 }
 
+static inline void aw__calls_describe(const aw_future *self, char *buf, size_t size) {
+    snprintf(buf, size, "%zu bytes so far", ((const aw__calls *)self)->done);
+}
+
 /* The type object of a kind that needs no more than `next`. */
 #define AW__CALLS_TYPE(T, type_name, title, next)                                                  \
     static aw_poll next##_poll(aw_future *self, aw_cx *cx) {                                       \
@@ -106,8 +111,8 @@ static inline const aw_future *aw__calls_child(const aw_future *self, size_t i) 
     static aw_poll next##_cancel(aw_future *self, aw_cx *cx) {                                     \
         return aw__calls_cancel(self, cx, next);                                                   \
     }                                                                                              \
-    const aw_future_type type_name = {AW_TYPE_OF(T, title), .flags = AW_OUT_ERRNO,                 \
-                                      .poll = next##_poll, .cancel = next##_cancel,                \
-                                      .child = aw__calls_child}
+    const aw_future_type type_name = {AW_TYPE_OF(T, title),     .flags = AW_OUT_ERRNO,             \
+                                      .poll = next##_poll,      .cancel = next##_cancel,           \
+                                      .child = aw__calls_child, .describe = aw__calls_describe}
 
 #endif

@@ -183,4 +183,5 @@ const aw_future_type aw_copy_type = {
     .poll = copy_poll,
     .cancel = copy_cancel,
     .child = aw__calls_child,
+    .describe = aw__calls_describe,
 };

@@ -182,17 +182,55 @@ ON_DRIVERS(an_error_on_one_side_ends_both) {
     workers_end(rt, &m);
 }
 
+/* What has no half to close: a pipe, which ends when it is closed. */
+TEST(an_end_is_passed_on_as_far_as_that_is_possible) {
+    aw_runtime *rt = io_runtime((struct io_setup){.driver = "epoll"}, NULL, NULL);
+    aw_conn *in, *out, *ends[2];
+    char room[2][64], to[4];
+    int fds[2][2];
+    CHECK_EQ(pipe(fds[0]), 0);
+    CHECK_EQ(pipe(fds[1]), 0);
+    CHECK_EQ(aw_conn_of_fd(&in, fds[0][0]), 0);
+    CHECK_EQ(aw_conn_of_fd(&out, fds[1][1]), 0);
+    io_pair(ends);
+    CHECK_EQ(write(fds[0][1], "abc", 3), 3);
+    close(fds[0][1]);
+    aw_reader r = aw_reader_of(in, room[0], sizeof room[0]), s = aw_reader_of(ends[1], room[1], 64);
+    aw_copy_future there = aw__copy(&r, out, true), local;
+    CHECK_EQ(aw_block_on_future(rt, &there.future), 0);
+    CHECK_EQ(there.out, 3);
+    CHECK_EQ(read(fds[1][0], to, 4), 3);
+    CHECK_EQ(aw_block_on(rt, aw_shutdown(ends[0])), 0);
+    local = aw__copy(&s, ends[0], true); /* is shut down already */
+    CHECK_EQ(aw_block_on_future(rt, &local.future), 0);
+    CHECK_EQ(local.out, 0);
+    aw_close(in);
+    aw_close(out);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    close(fds[1][0]);
+    aw_runtime_free(rt);
+}
+
 /* ---- Through the system ------------------------------------------------------------------------- */
 
 enum { MUCH = 3 << 20, ROOM = 64 << 10, SPLICING = 4 /* `doing` of a copy that had a pipe */ };
 
-static void make_pair(aw_conn *ends[2], bool tcp) {
-    int fds[2];
-    if (!tcp) {
+enum kind { LOCAL, TCP, PIPE };
+
+static void make_pair(aw_conn *ends[2], enum kind kind) {
+    int fds[2], pipes[2];
+    if (kind == LOCAL) {
         io_pair(ends);
         return;
     }
-    io_tcp_pair(fds);
+    if (kind == TCP) {
+        io_tcp_pair(fds);
+    } else {
+        CHECK_EQ(pipe(pipes), 0);
+        fds[0] = pipes[1];
+        fds[1] = pipes[0];
+    }
     CHECK_EQ(aw_conn_of_fd(&ends[0], fds[0]), 0);
     CHECK_EQ(aw_conn_of_fd(&ends[1], fds[1]), 0);
 }
@@ -240,14 +278,14 @@ AW_ASYNC(int, copy_much, aw_conn *from; aw_conn * to; uint64_t moment; aw_reader
     AW_END;
 }
 
-static void copy_through(struct io_setup how, bool tcp, uint64_t moment) {
+static void copy_through(struct io_setup how, enum kind kind, uint64_t moment) {
     memory m;
     int before = open_descriptors();
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *in[2], *out[2];
     char *from = pattern(), *to = malloc(MUCH);
-    make_pair(in, tcp);
-    make_pair(out, tcp);
+    make_pair(in, kind);
+    make_pair(out, kind);
     struct copy_much *c = aw_spawn_on(
         rt, AW_CALL(copy_much, .from = in[1], .to = out[0], .moment = moment));
     struct send_much *s = aw_spawn_on(rt, AW_CALL(send_much, .conn = in[0], .data = from));
@@ -269,25 +307,62 @@ static void copy_through(struct io_setup how, bool tcp, uint64_t moment) {
 }
 
 ON_DRIVERS(much_goes_through_a_pipe_of_the_system) {
-    copy_through(how, false, AW_SEC(20));
+    copy_through(how, LOCAL, AW_SEC(20));
 }
 ON_DRIVERS(much_goes_through_a_pipe_between_tcp_connections) {
-    copy_through(how, true, AW_SEC(20));
+    copy_through(how, TCP, AW_SEC(20));
+}
+ON_DRIVERS(much_goes_through_a_pipe_between_pipes) {
+    copy_through(how, PIPE, AW_SEC(20));
 }
 ON_DRIVERS(cut_off_with_bytes_in_the_pipe_nothing_is_lost) {
-    copy_through(how, false, AW_MSEC(1));
+    copy_through(how, LOCAL, AW_MSEC(1));
+}
+
+/* Back to where it came from. */
+AW_ASYNC(int, say_much, aw_conn *conn; const char *data; aw_transfer io; aw_io shut;) {
+    AW_BEGIN;
+    AW_AWAIT(self->io, aw_write_all(self->conn, self->data, MUCH));
+    AW_AWAIT(self->shut, aw_shutdown(self->conn));
+    AW_RETURN((int)self->io.out);
+    AW_END;
+}
+
+ON_DRIVERS(a_copy_to_its_own_source_is_an_echo) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char *from = pattern(), *to = malloc(MUCH);
+    make_pair(ends, TCP);
+    struct copy_much *c = aw_spawn_on(
+        rt, AW_CALL(copy_much, .from = ends[1], .to = ends[1], .moment = AW_SEC(20)));
+    struct say_much *s = aw_spawn_on(rt, AW_CALL(say_much, .conn = ends[0], .data = from));
+    struct receive_much *r = aw_spawn_on(rt, AW_CALL(receive_much, .conn = ends[0], .data = to));
+    CHECK_EQ(join_status(rt, &s->future), 0);
+    CHECK_EQ(join_status(rt, &c->future), 0);
+    CHECK_EQ(join_status(rt, &r->future), 0);
+    aw_task_drop(s);
+    aw_task_drop(c);
+    CHECK_EQ(aw_task_take(r), MUCH);
+    CHECK_EQ(memcmp(from, to, MUCH), 0);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    free(from);
+    free(to);
+    workers_end(rt, &m);
 }
 
 /* By hand: the receiver reads until there is a pipe, and then no more. What is in the pipe when the copy is cancelled comes next. */
 static void cancel_with_bytes_in_the_pipe(const char *driver) {
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 1}, NULL, NULL), *before = aw_enter(rt);
+    aw_runtime *rt = io_runtime((struct io_setup){.driver = driver, .workers = 1}, NULL, NULL),
+               *before = aw_enter(rt);
     static aw_flag flag;
     static char room[ROOM];
     char *from = pattern(), *to = malloc(MUCH);
     aw_conn *in[2], *out[2];
     size_t sent = 0, got = 0;
-    make_pair(in, false);
-    make_pair(out, false);
+    make_pair(in, LOCAL);
+    make_pair(out, LOCAL);
     aw_reader r = aw_reader_of(in[1], room, sizeof room);
     aw_copy_future f = aw_copy(&r, out[0]);
     while (!f.piped || f.io.wants != AW_IO_WRITABLE) {
@@ -338,12 +413,12 @@ TEST(what_is_in_the_pipe_goes_into_the_buffer_by_uring) {
 
 /* Without descriptors for a pipe it goes on as it began. */
 TEST(without_descriptors_a_copy_uses_its_buffer) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){.driver = "epoll", .workers = 0}, NULL, NULL);
     aw_conn *in[2], *out[2];
     char *from = pattern(), *to = malloc(MUCH);
     struct rlimit limit, old;
-    make_pair(in, false);
-    make_pair(out, false);
+    make_pair(in, LOCAL);
+    make_pair(out, LOCAL);
     CHECK_EQ(aw_block_on(rt, aw_ready_now(0)), 0);
     struct copy_much *c = aw_spawn_on(
         rt, AW_CALL(copy_much, .from = in[1], .to = out[0], .moment = AW_SEC(20)));
@@ -398,8 +473,8 @@ ON_DRIVERS(a_receiver_that_goes_away_is_an_error_and_no_signal) {
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *in[2], *out[2];
     char *from = pattern(), *to = malloc(MUCH), *rest = malloc(MUCH);
-    make_pair(in, false);
-    make_pair(out, false);
+    make_pair(in, LOCAL);
+    make_pair(out, LOCAL);
     struct copy_to_nobody *c = aw_spawn_on(rt,
                                            AW_CALL(copy_to_nobody, .from = in[1], .to = out[0]));
     struct send_much *s = aw_spawn_on(rt, AW_CALL(send_much, .conn = in[0], .data = from));
@@ -454,7 +529,7 @@ static void send_file(struct io_setup how, uint64_t moment) {
     aw_conn *ends[2];
     char *from = pattern(), *to = malloc(MUCH);
     int fd = make_file(from);
-    make_pair(ends, true);
+    make_pair(ends, TCP);
     struct send_a_file *s = aw_spawn_on(
         rt, AW_CALL(send_a_file, .conn = ends[0], .fd = fd, .moment = moment));
     struct receive_much *r = aw_spawn_on(rt, AW_CALL(receive_much, .conn = ends[1], .data = to));
@@ -523,7 +598,8 @@ static size_t take_all(int fd, char *to) {
 
 /* cancel-at-every-await: aw_sendfile_future */
 TEST(a_file_that_is_sent_may_be_cancelled_at_any_point) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 1}, NULL, NULL), *before = aw_enter(rt);
+    aw_runtime *rt = io_runtime((struct io_setup){.driver = "epoll", .workers = 1}, NULL, NULL),
+               *before = aw_enter(rt);
     static aw_flag flag, other; /* a worker may raise it a moment later */
     aw_conn *ends[2];
     char *from = pattern(), *to = malloc(MUCH);

@@ -298,6 +298,20 @@ ON_DRIVERS(cut_off_again_and_again_nothing_is_lost) {
     workers_end(rt, &m);
 }
 
+TEST(a_chain_says_how_far_it_is) {
+    aw_conn *a, *b;
+    char text[300];
+    aw_flag flag = {0};
+    CHECK_EQ(aw_duplex(&a, &b, 100), 0);
+    aw_transfer w = aw_write_all(a, text, sizeof text);
+    CHECK_EQ(POLL(&w, &flag), AW_PENDING);
+    aw_future_describe(&w.future, text, sizeof text);
+    CHECK_CONTAINS(text, "write_all: 100 bytes so far");
+    CHECK_EQ(CANCEL(&w, &flag), AW_CANCELLED);
+    aw_close(a);
+    aw_close(b);
+}
+
 /* ---- A close in between ------------------------------------------------------------------------- */
 
 /* Between two calls, when the budget is used up, nothing waits in the connection: but it is not gone. */

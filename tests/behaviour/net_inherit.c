@@ -74,6 +74,11 @@ static void both_are_found(aw_addr at[2]) {
         check_flags(aw_conn_fd(c));
         aw_close(c);
         close(client);
+        client = plain_client(&at[i]); /* one that comes later has what is set for all */
+        CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), 0);
+        CHECK_NE(socket_option(aw_conn_fd(c), IPPROTO_TCP, TCP_NODELAY), 0);
+        aw_close(c);
+        close(client);
         aw_listener_close(l);
     }
     aw_runtime_free(rt);

@@ -398,6 +398,41 @@ ON_DRIVERS(several_listeners_share_a_port_and_who_comes) {
     workers_end(rt, &m);
 }
 
+/* One listener and one task for each worker, which stays there. */
+static void each_worker_accepts_for_itself(const char *driver) {
+    enum { WORKERS = 2, COME = 60 };
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, WORKERS, true}, &m, NULL);
+    aw_addr any = aw_addr_loopback(AF_INET, 0), at;
+    aw_listener *ls[WORKERS];
+    struct count_accepted *tasks[WORKERS];
+    uint32_t own[WORKERS] = {0}, all = 0;
+    CHECK_EQ(aw_listen_each(ls, WORKERS, &any, NULL), 0);
+    CHECK_EQ(aw_listener_addr(ls[0], &at), 0);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        tasks[i] = aw_spawn_at(rt, i,
+                               AW_CALL(count_accepted, .l = ls[i], .own = &own[i], .all = &all));
+    for (int i = 0; i < COME; i++)
+        close(plain_client(&at));
+    CHECK_EQ(aw_block_on(rt, AW_CALL(until_count, .count = &all, .want = COME)), 0);
+    for (int i = 0; i < WORKERS; i++) {
+        CHECK_GT(LOAD(own[i]), 0);
+        aw_listener_close(ls[i]);
+        CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
+        CHECK_EQ(aw_task_take(tasks[i]), -EBADF);
+    }
+    workers_end(rt, &m);
+}
+TEST(each_worker_accepts_for_itself_by_epoll) {
+    each_worker_accepts_for_itself("epoll");
+}
+TEST(each_worker_accepts_for_itself_by_poll) {
+    each_worker_accepts_for_itself("poll");
+}
+TEST(each_worker_accepts_for_itself_by_uring) {
+    each_worker_accepts_for_itself("uring");
+}
+
 TEST(when_one_of_several_cannot_listen_none_does) {
     size_t before = open_fds();
     aw_addr at;
@@ -449,6 +484,12 @@ TEST(what_makes_no_sense_is_refused) {
     aw_addr elsewhere;
     CHECK_EQ(aw_addr_parse(&elsewhere, "192.0.2.1:0"), 0);
     CHECK_EQ(aw_listen(&l, &elsewhere, NULL), -EADDRNOTAVAIL);
+    CHECK_EQ(aw_block_on(rt, aw_accept(NULL, &c)), -EINVAL);
+    l = listen_here(AF_INET, NULL, &at);
+    CHECK_EQ(aw_block_on(rt, aw_accept(l, NULL)), -EINVAL);
+    aw_listener_close(l);
+    l = NULL;
+    CHECK_EQ(aw_block_on(rt, aw_connect(&c, NULL)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect(&c, &none)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect(NULL, &at)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect_seqpacket(&c, &at)), -EINVAL);
