@@ -22,8 +22,12 @@ static inline int address_of(aw_addr *addr, const char *text) {
 static inline int listen_at(aw_listener **listener, const char *text,
                             const aw_listen_options *options, aw_addr *addr) {
     aw_addr at;
+    aw_listen_options chosen = AW_LISTEN_OPTIONS;
     int error = address_of(&at, text);
-    if (!error) error = aw_listen(listener, &at, options);
+    if (options) chosen = *options;
+    /* The path of a server that was killed stays: it is taken over. */
+    if (!error) chosen.replace_stale = aw_addr_family(&at) == AF_UNIX;
+    if (!error) error = aw_listen(listener, &at, &chosen);
     if (!error) error = aw_listener_addr(*listener, &at);
     if (error) {
         fprintf(stderr, "cannot listen at %s: %s\n", text, strerror(-error));
