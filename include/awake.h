@@ -17,6 +17,7 @@
 #include <awake/group.h>     /* join, try_join, select over unlike futures */
 #include <awake/runtime.h>   /* block_on and run */
 #include <awake/hooks.h>     /* be told of threads and tasks */
+#include <awake/embed.h>     /* a runtime inside somebody else's loop */
 #include <awake/task.h>      /* spawn, join handles, abort */
 #include <awake/time.h>      /* sleep, interval, the clock */
 #include <awake/timeout.h>   /* giving up after a while */

@@ -75,7 +75,8 @@ typedef struct aw_runtime_options {
     uint32_t max_tasks;        /* that have not ended; see above. No limit, as for the other two */
     uint32_t max_stacks;       /* of fibers that have begun and not ended */
     uint32_t max_blocking; /* blocking calls that wait, beside one for each of blocking_threads */
-    const char *driver; /* how it waits for descriptors: "epoll" or "poll"; the best that works */
+    const char
+        *driver; /* how it waits for descriptors: "uring", "epoll" or "poll"; see aw_io_counters */
 } aw_runtime_options;
 
 #define AW_RUNTIME_OPTIONS                                                                         \
@@ -215,6 +216,20 @@ AW_API uint32_t aw_runtime_workers(const aw_runtime *rt);
 /* With the size of the struct as the program knows it. */
 AW_API int aw_runtime_counters_sized(const aw_runtime *rt, uint32_t i, aw_worker_counters *counters,
                                      size_t size);
+
+/* What the runtime and its workers have asked of the system for descriptors, so far. The struct may grow at its end. */
+typedef struct aw_io_counters {
+    const char *driver; /* "uring", "epoll" or "poll": what is used, from the first wait on */
+    int fallback; /* why it is not "uring" though that was wished for, or nothing was: -ENOSYS, -EPERM; or 0 */
+    uint64_t operations; /* given to the system whole, with their buffers: "uring" */
+    uint64_t waits;      /* for readiness, one by one: "uring" and "poll" */
+    uint64_t events;     /* that were collected */
+    uint64_t calls;      /* to submit, to collect and to sleep */
+} aw_io_counters;
+/* Any thread, at a glance.
+ *     void aw_runtime_io(const aw_runtime *rt, aw_io_counters *counters) */
+#define aw_runtime_io(rt, counters) aw_runtime_io_sized((rt), (counters), sizeof *(counters))
+AW_API void aw_runtime_io_sized(const aw_runtime *rt, aw_io_counters *counters, size_t size);
 
 /* How many tasks have been spawned and have not ended. From the thread that runs it, or while nobody
  * does. */

@@ -10,18 +10,19 @@
 #include "os/fork.h"
 
 const aw__driver_type *aw__driver_named(const char *name) {
-    static const aw__driver_type *const types[] = {&aw__epoll_driver, &aw__poll_driver};
+    static const aw__driver_type *const types[] = {&aw__uring_driver, &aw__epoll_driver,
+                                                   &aw__poll_driver};
     if (!name || !*name) return types[0];
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(name, types[i]->name) == 0) return types[i];
     return NULL;
 }
 
-static void keep(aw__driver *d) {
+void aw__driver_keep(aw__driver *d) {
     aw__fetch_add_relaxed(&d->refs, 1u);
 }
 
-static void let_go(aw__driver *d) {
+void aw__driver_let_go(aw__driver *d) {
     if (aw__fetch_sub(&d->refs, 1u) != 1) return;
     d->type->close(d);
     if (d->entries) aw__release(d->allocator, d->entries, d->capacity * sizeof *d->entries);
@@ -70,7 +71,7 @@ int aw__driver_add(aw__driver *d, struct aw__fd *f, int fd, uint32_t *index) {
         aw__driver_entry *e = &d->entries[ *index = d->free - 1];
         d->free = e->next;
         e->fd = f;
-        keep(d);
+        aw__driver_keep(d);
     }
     aw__unlock(&d->lock);
     return error;
@@ -86,7 +87,7 @@ void aw__driver_remove(aw__driver *d, int fd, uint32_t index) {
     e->next = d->free;
     d->free = index + 1;
     aw__unlock(&d->lock);
-    let_go(d);
+    aw__driver_let_go(d);
 }
 
 /* ---- Events ----------------------------------------------------------------------------------- */
@@ -101,7 +102,12 @@ static aw__fd *find(aw__driver *d, const aw__event *e) {
 }
 
 void aw__driver_tell(aw__driver *d, const aw__event *events, int count) {
+    if (count) aw__fetch_add_relaxed(&d->counters.events, (uint64_t)count);
     for (int i = 0; i < count; i++) {
+        if (d->type->submit) {
+            aw__fd_came_back(events[i].op, events[i].result);
+            continue;
+        }
         aw__fd *f = find(d, &events[i]);
         if (!f) continue;
         aw__fd_ready(f, events[i].ready);
@@ -116,7 +122,7 @@ void aw__driver_turn(aw__driver *d) {
 
 void aw__driver_close(aw__driver *d) {
     aw__lock(&d->lock);
-    d->closed = true;
+    aw__store_relaxed(&d->closed, true);
     for (uint32_t i = 0; i < d->capacity; i++) {
         aw__fd *f = d->entries[i].fd;
         if (!f || !aw__fd_try_keep(f)) continue;
@@ -126,8 +132,9 @@ void aw__driver_close(aw__driver *d) {
         aw__lock(&d->lock);
     }
     aw__unlock(&d->lock);
+    if (d->type->drain && d->generation == aw__fork_generation) d->type->drain(d);
 }
 
 void aw__driver_free(aw__driver *d) {
-    let_go(d);
+    aw__driver_let_go(d);
 }

@@ -10,7 +10,9 @@
  *      descriptor in the table holds a reference while it tells it.
  *   3. The table is under a lock, also while it grows; no event is told under it. A descriptor's own lock (io/fd.h) comes first.
  *   4. In the child of a fork nothing is taken out: what the system has there is the parent's.
- *   5. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
+ *   5. A backend may instead take operations and complete them (`submit`): then nothing is registered, and an event names the
+ *      operation that came back. Which of the two a descriptor gets is decided where it first waits.
+ *   6. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
  *      told, and everything later is refused. */
 #ifndef AW_DRIVER_DRIVER_H
 #define AW_DRIVER_DRIVER_H
@@ -20,18 +22,29 @@
 
 #include <awake/alloc.h>
 
+#include "core/atomic.h"
+
 struct aw__fd;
+struct aw_io;
 typedef struct aw__driver aw__driver;
 
 /* What is ready: bits of an event. */
 enum { AW__READABLE = 1, AW__WRITABLE = 2, AW__BOTH = 3 };
 
 typedef struct aw__event {
-    uint32_t index, age; /* the place in the table, and its use */
-    uint32_t ready;
+    union {
+        struct {
+            uint32_t index, age; /* the place in the table, and its use */
+        };
+        struct aw_io *op; /* or what is done */
+    };
+    union {
+        uint32_t ready;
+        int32_t result;
+    };
 } aw__event;
 
-enum { AW__EVENTS = 64 }; /* collected at a time */
+enum { AW__EVENTS = 128 }; /* collected at a time */
 
 /* What a backend does. Errors are negative errnos. */
 typedef struct aw__driver_type {
@@ -44,11 +57,21 @@ typedef struct aw__driver_type {
     void (*remove)(aw__driver *d, int fd, uint32_t index);
     /* Somebody waits for this. NULL: it is told anyway. */
     void (*want)(aw__driver *d, uint32_t index, uint32_t directions);
+    /* Or, with the lock of its descriptor: give an operation to the system, as it is or, with a direction in `poll`, to wait for
+     * readiness; have one come back that is there. What is queued waits for the next `collect`, or `flush` by
+     * anybody. -EBUSY: the queue is full, flush it first; -ESHUTDOWN. */
+    int (*submit)(aw__driver *d, struct aw_io *op, uint32_t poll);
+    int (*cancel)(aw__driver *d, struct aw_io *op);
+    void (*flush)(aw__driver *d);
+    /* At the end: have all come back, and wait for them. NULL: there are none. */
+    void (*drain)(aw__driver *d);
     /* Collect what has happened, or sleep until something does, until `deadline` (CLOCK_MONOTONIC; 0: do not) or an
      * interrupt. Returns how many. */
     int (*collect)(aw__driver *d, aw__event *events, uint64_t deadline);
     /* End the current or the next sleep. Any thread. */
     void (*interrupt)(aw__driver *d);
+    /* A descriptor that is readable when there is something to collect, or an interrupt. NULL: there is none. */
+    int (*pollable)(aw__driver *d);
 } aw__driver_type;
 
 typedef struct aw__driver_entry {
@@ -56,18 +79,31 @@ typedef struct aw__driver_entry {
     uint32_t age, next;
 } aw__driver_entry;
 
+/* See aw_io_counters. The first two are written under the lock; all are atomic to look at. */
+typedef struct aw__driver_counters {
+    uint64_t operations, waits, events, calls;
+} aw__driver_counters;
+
 struct aw__driver {
     const aw__driver_type *type;
     const aw_allocator *allocator;
     uint32_t generation; /* of the process that made it: in the child of a fork it is not touched */
     uint32_t refs;       /* atomic: of who uses it, and of each descriptor */
-    uint32_t lock;       /* guards what follows */
+    aw__driver_counters counters;
+    uint32_t lock; /* guards what follows */
     bool closed;
     uint32_t capacity, free; /* free: the first one, counted from 1 */
     aw__driver_entry *entries;
 };
 
-extern const aw__driver_type aw__epoll_driver, aw__poll_driver;
+extern const aw__driver_type aw__uring_driver, aw__epoll_driver, aw__poll_driver;
+
+static inline void aw__count_one(uint64_t *counter) {
+    aw__store_relaxed(counter, *counter + 1);
+}
+static inline void aw__count_call(aw__driver *d) {
+    aw__fetch_add_relaxed(&d->counters.calls, (uint64_t)1);
+}
 
 /* The backend that is named, or NULL; by default the best that works here. */
 const aw__driver_type *aw__driver_named(const char *name);
@@ -75,6 +111,9 @@ int aw__driver_open(aw__driver **d, const aw__driver_type *type, const aw_alloca
 /* By the runtime, at its end: whoever waits is told. And when nobody can interrupt it any more. */
 void aw__driver_close(aw__driver *d);
 void aw__driver_free(aw__driver *d);
+
+void aw__driver_keep(aw__driver *d);
+void aw__driver_let_go(aw__driver *d);
 
 /* Register a descriptor, and take it out again. By who holds its lock. */
 int aw__driver_add(aw__driver *d, struct aw__fd *f, int fd, uint32_t *index);

@@ -72,13 +72,14 @@ static int wait_for(int epoll, struct epoll_event *events, uint64_t deadline) {
 
 static int epoll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     struct epoll_event found[AW__EVENTS];
+    aw__count_call(d);
     int saved = errno, count = 0, n = wait_for(((epoll_driver *)d)->epoll, found, deadline);
     errno = saved; /* interrupted by a signal is as good as nothing found: the caller looks again */
     for (int i = 0; i < n; i++)
         if (found[i].data.u64 != WAKE)
-            events[count++] = (aw__event){(uint32_t)found[i].data.u64,
-                                          (uint32_t)(found[i].data.u64 >> 32),
-                                          ready_of(found[i].events)};
+            events[count++] = (aw__event){.index = (uint32_t)found[i].data.u64,
+                                          .age = (uint32_t)(found[i].data.u64 >> 32),
+                                          .ready = ready_of(found[i].events)};
     return count;
 }
 
@@ -86,6 +87,10 @@ static void epoll_interrupt(aw__driver *d) {
     int saved = errno;
     eventfd_write(((epoll_driver *)d)->wake, 1);
     errno = saved;
+}
+
+static int epoll_pollable(aw__driver *d) {
+    return ((epoll_driver *)d)->epoll;
 }
 
 const aw__driver_type aw__epoll_driver = {
@@ -97,4 +102,5 @@ const aw__driver_type aw__epoll_driver = {
     .remove = epoll_remove,
     .collect = epoll_collect,
     .interrupt = epoll_interrupt,
+    .pollable = epoll_pollable,
 };

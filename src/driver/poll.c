@@ -76,7 +76,10 @@ static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
     poll_driver *p = (poll_driver *)d;
     aw__lock(&d->lock);
     bool fresh = !d->closed && (p->watched[index].wanted & directions) != directions;
-    if (fresh) p->watched[index].wanted |= directions;
+    if (fresh) {
+        p->watched[index].wanted |= directions;
+        aw__count_one(&d->counters.waits);
+    }
     aw__unlock(&d->lock);
     if (fresh) poll_interrupt(d);
 }
@@ -96,7 +99,7 @@ static nfds_t make_set(const poll_driver *p, struct pollfd *set, aw__event *plac
         const struct watched *w = &p->watched[i];
         if (w->fd < 0 || !w->wanted) continue;
         set[n] = (struct pollfd){w->fd, asked(w->wanted), 0};
-        places[n++] = (aw__event){i, w->age, w->wanted};
+        places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted};
     }
     return n;
 }
@@ -140,6 +143,7 @@ static int poll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     if (set && p->capacity == capacity) n = make_set(p, set, places);
     aw__unlock(&d->lock);
     if (n == 1 && set) *set = only;
+    aw__count_call(d);
     int found = wait_for(set ? set : &only, n, deadline);
     if (found > 0 && (set ? set : &only)[0].revents) empty_pipe(p);
     aw__lock(&d->lock);

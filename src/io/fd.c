@@ -4,22 +4,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "io/here.h"
 #include "sync/waiters.h"
 
-enum { HELD = 1, CONNECTING = 2 }; /* what an operation has */
-
-enum { TICK = 4, WOULD_BLOCK = INT_MIN, MOST = 0x7ffff000 /* bytes that Linux moves at a time */ };
+enum { TICK = 4 };
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
@@ -73,18 +65,27 @@ void aw__fd_let_go(aw__fd *f) {
 
 /* ---- Who waits -------------------------------------------------------------------------------- */
 
-/* With the lock; without it afterwards. -EAGAIN: they are to try again. */
+/* The first that is not in the system's hands. */
+static aw__waiter *first_of(aw__fd *f, int direction) {
+    aw__waiter *w = f->waiters[direction].first;
+    while (w && ((aw_io *)w)->driver)
+        w = w->next;
+    return w;
+}
+
+/* With the lock; without it afterwards. */
 static void end_waits_and_unlock(aw__fd *f, uint32_t directions, int out) {
     aw__wakes wakes = {.count = 0};
+    aw__waiter *w;
     for (int i = 0; i < 2; i++)
-        while (directions & (1u << i) && f->waiters[i].first) {
+        while (directions & (1u << i) && (w = first_of(f, i))) {
             if (aw__wakes_full(&wakes)) {
                 aw__unlock(&f->lock);
                 aw__wakes_run(&wakes);
                 aw__lock(&f->lock);
                 continue;
             }
-            aw__waiter_end(&f->waiters[i], f->waiters[i].first, out, &wakes);
+            aw__waiter_end(&f->waiters[i], w, out, &wakes);
         }
     aw__unlock(&f->lock);
     aw__wakes_run(&wakes);
@@ -95,25 +96,31 @@ void aw__fd_ready(aw__fd *f, uint32_t directions) {
     while (!aw__cas(&f->ready, &ready, (ready | directions) + TICK))
         ;
     aw__lock(&f->lock);
-    end_waits_and_unlock(f, directions, -EAGAIN);
+    end_waits_and_unlock(f, directions, AW__IO_AGAIN);
 }
 
-static void give_up(aw__fd *f, int error) {
-    aw__lock(&f->lock);
+/* With the lock. Nobody tells any more: who comes next tries by himself, and is told elsewhere. */
+static void unregister(aw__fd *f) {
     aw__driver *d = f->driver;
     aw__store_relaxed(&f->driver, (aw__driver *)NULL);
-    if (!f->error) aw__store_relaxed(&f->error, error);
     if (d) aw__driver_remove(d, f->fd, f->index);
-    end_waits_and_unlock(f, AW__BOTH, f->error);
+    aw__fetch_or(&f->ready, AW__BOTH);
 }
 
 void aw__fd_orphan(aw__fd *f) {
-    give_up(f, -ESHUTDOWN);
+    aw__lock(&f->lock);
+    unregister(f);
+    end_waits_and_unlock(f, AW__BOTH, -ESHUTDOWN);
 }
 
 static void fd_close(aw_conn *c) {
-    give_up((aw__fd *)c, -EBADF);
-    aw__fd_let_go((aw__fd *)c);
+    aw__fd *f = (aw__fd *)c;
+    aw__lock(&f->lock);
+    if (!f->error) aw__store_relaxed(&f->error, -EBADF);
+    unregister(f);
+    aw__fd_ask_back(f);
+    end_waits_and_unlock(f, AW__BOTH, -EBADF);
+    aw__fd_let_go(f);
 }
 
 static void fd_drop(aw_conn *c) {
@@ -122,107 +129,26 @@ static void fd_drop(aw_conn *c) {
 
 /* ---- Operations ------------------------------------------------------------------------------- */
 
-static size_t at_most(size_t size) {
-    return size < MOST ? size : MOST;
-}
-
-static uint32_t direction_of(const aw_io *op) {
-    switch (op->wants) {
-    case AW_IO_READ:
-    case AW_IO_READV:
-    case AW_IO_RECVMSG:
-    case AW_IO_ACCEPT:
-    case AW_IO_READABLE: return AW__READABLE;
-    default: return AW__WRITABLE;
-    }
-}
-
-/* Where the system would raise SIGPIPE the thread is asked not to listen; what came is taken away again. */
-static ssize_t write_quietly(aw_io *op, int fd) {
-    sigset_t pipe, before, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    sigpending(&pending);
-    ssize_t n = op->wants == AW_IO_WRITE ? write(fd, op->data, at_most(op->size))
-                                         : writev(fd, op->data, (int)op->size);
-    int error = errno;
-    static const struct timespec now;
-    if (n < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
-        while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
-            ;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = error;
-    return n;
-}
-
-static ssize_t write_to_socket(aw_io *op, int fd) {
-    struct msghdr parts = {.msg_iov = op->data, .msg_iovlen = op->size};
-    if (op->wants == AW_IO_WRITE) return send(fd, op->data, at_most(op->size), MSG_NOSIGNAL);
-    return sendmsg(fd, &parts, MSG_NOSIGNAL);
-}
-
-/* Again and again, until it is decided. */
-static int connect_on(aw_io *op, int fd) {
-    int n = connect(fd, op->data, (socklen_t)op->size);
-    if (n < 0 && (errno == EINPROGRESS || errno == EALREADY)) {
-        op->has |= CONNECTING;
-        return WOULD_BLOCK;
-    }
-    if (n < 0 && errno == EISCONN && op->has & CONNECTING) return 0;
-    return n < 0
-               ? -errno
-               : 0; /* -EAGAIN: too many wait to be accepted, and nobody tells when they are fewer */
-}
-
-static int look(int fd, short events) {
-    struct pollfd p = {fd, events, 0};
-    int n = poll(&p, 1, 0);
-    return n < 0 ? -errno : n == 0 ? WOULD_BLOCK : p.revents & POLLNVAL ? -EBADF : 0;
-}
-
-static ssize_t transfer(aw_io *op, const aw__fd *f) {
-    switch (op->wants) {
-    case AW_IO_READ: return read(f->fd, op->data, at_most(op->size));
-    case AW_IO_READV: return readv(f->fd, op->data, (int)op->size);
-    case AW_IO_RECVMSG: return recvmsg(f->fd, op->data, (int)op->size | MSG_CMSG_CLOEXEC);
-    case AW_IO_SENDMSG: return sendmsg(f->fd, op->data, (int)op->size | MSG_NOSIGNAL);
-    case AW_IO_ACCEPT: return accept4(f->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    default: return f->socket ? write_to_socket(op, f->fd) : write_quietly(op, f->fd);
-    }
-}
-
-static int call(aw_io *op, const aw__fd *f) {
-    if (op->wants == AW_IO_READABLE) return look(f->fd, POLLIN | POLLRDHUP | POLLPRI);
-    if (op->wants == AW_IO_WRITABLE) return look(f->fd, POLLOUT);
-    if (f->borrowed) return -EOPNOTSUPP; /* it may block */
-    if (op->wants == AW_IO_SHUTDOWN) return shutdown(f->fd, SHUT_WR) ? -errno : 0;
-    if (op->wants == AW_IO_CONNECT) return connect_on(op, f->fd);
-    ssize_t n = transfer(op, f);
-    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? WOULD_BLOCK : -errno;
-    return (int)n;
-}
-
-/* Its result; or WOULD_BLOCK, and the bit is clear at the tick that was seen. */
+/* Its result; or AW__IO_AGAIN, and the bit is clear at the tick that was seen. */
 static int attempt(aw_io *op, uint32_t direction) {
     aw__fd *f = (aw__fd *)op->conn;
     for (;;) {
         uint32_t seen = aw__load_acquire(&f->ready);
         int error = aw__load_relaxed(&f->error);
         if (error) return error;
-        if (!(seen & direction)) return WOULD_BLOCK;
-        int n = call(op, f);
+        if (!(seen & direction)) return AW__IO_AGAIN;
+        int n = aw__io_call(op);
         if (n == -EINTR) continue;
-        if (n != WOULD_BLOCK) return n;
+        if (n != AW__IO_AGAIN) return n;
         aw__cas(&f->ready, &seen, seen & ~direction); /* otherwise something came: try again */
     }
 }
 
-/* Under the lock: wait (0), or say why not; 1: something came, try again. */
+/* Under the lock: wait, or say why not; AW__IO_AGAIN: something came. */
 static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
-    if (aw__load_acquire(&f->ready) & direction) return 1;
+    if (aw__load_acquire(&f->ready) & direction) return AW__IO_AGAIN;
     if (!f->driver) {
         int error = aw__driver_add(here, f, f->fd, &f->index);
         if (error) return error;
@@ -232,7 +158,7 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
     aw__waiters_add(&f->waiters[direction == AW__WRITABLE], (aw__waiter *)op);
     op->waker = *cx->waker;
     op->future.state = AW__WAITING;
-    return 0;
+    return AW__IO_WAITS;
 }
 
 static aw_poll finish(aw_io *op, int out, aw_cx *cx) {
@@ -258,29 +184,37 @@ static bool resume(aw_io *op, aw_cx *cx) {
     return true;
 }
 
+/* Its result, AW__IO_AGAIN, or AW__IO_WAITS. */
+static int try_or_wait(aw_io *op, uint32_t direction, aw_cx *cx) {
+    aw__fd *f = (aw__fd *)op->conn;
+    aw__driver *here = NULL;
+    int n = attempt(op, direction);
+    if (n != AW__IO_AGAIN) return n;
+    n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
+    if (n == 0) {
+        aw__lock(&f->lock);
+        n = link_or_tell(op, direction, here, cx);
+        aw__unlock(&f->lock);
+    }
+    if (n != AW__IO_WAITS && n != AW__IO_AGAIN)
+        aw__fetch_or(&f->ready, direction); /* nobody will tell: the next one tries again */
+    return n;
+}
+
 static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
-    uint32_t direction = direction_of(op), state = aw__load_acquire(&op->future.state);
+    uint32_t direction = aw__io_direction(op), state = aw__load_acquire(&op->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&op->waker, cx->waker)) return AW_PENDING;
     if (state != AW__WAITING && aw__wait_exhausted(state, &f->lock, cx)) return AW_PENDING;
-    if (!(op->has & HELD)) aw__fd_keep(f);
-    op->has |= HELD;
+    if (!(op->has & AW__IO_HELD)) aw__fd_keep(f);
+    op->has |= AW__IO_HELD;
     if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
-    for (;;) {
-        aw__driver *here = NULL;
-        int n = attempt(op, direction);
-        if (n != WOULD_BLOCK) return finish(op, n, cx);
-        n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
-        if (n == 0) {
-            aw__lock(&f->lock);
-            n = link_or_tell(op, direction, here, cx);
-            aw__unlock(&f->lock);
-        }
-        if (n == 0) break;
-        if (n > 0) continue;
-        aw__fetch_or(&f->ready, direction); /* nobody will tell: the next one tries again */
-        return finish(op, n, cx);
-    }
+    int n = op->driver ? aw__io_take(op) : AW__IO_AGAIN;
+    while (n == AW__IO_AGAIN)
+        n = !aw__load_acquire(&f->driver) && aw__completes_here(cx)
+                ? aw__io_give(op, cx)
+                : try_or_wait(op, direction, cx);
+    if (n != AW__IO_WAITS) return finish(op, n, cx);
     aw_cx_arm(cx);
     return AW_PENDING;
 }
@@ -288,10 +222,11 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
 /* Nothing was read or written while it waited. */
 static aw_poll fd_cancel(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
-    if (!(op->has & HELD)) return AW_CANCELLED;
+    if (!(op->has & AW__IO_HELD)) return AW_CANCELLED;
+    if (aw__io_is_given(op)) return aw__io_take_back(op, cx);
     if (aw__wait_began((aw__waiter *)op)) {
         aw__lock(&f->lock);
-        aw__wait_leave(&f->waiters[direction_of(op) == AW__WRITABLE], (aw__waiter *)op);
+        aw__wait_leave(&f->waiters[aw__io_direction(op) == AW__WRITABLE], (aw__waiter *)op);
         aw__unlock(&f->lock);
         aw__wait_disarm((aw__waiter *)op, cx);
     }

@@ -14,6 +14,8 @@
 #ifndef AW_IO_FD_H
 #define AW_IO_FD_H
 
+#include <limits.h>
+
 #include <awake/io.h>
 
 #include "core/atomic.h"
@@ -51,7 +53,34 @@ void aw__fd_let_go(aw__fd *f);
 /* Of one that does not block, and is closed on exec. */
 int aw__fd_new(aw_conn **out, int fd);
 
-/* By the driver: this is ready; and: there is no driver any more. */
+/* Of operations, in both files: what is to be given back, and how far it is. `out` of a wait that is over, but has no result yet, is
+ * AW__IO_AGAIN. */
+enum {
+    AW__IO_HELD = 1,       /* a reference */
+    AW__IO_CONNECTING = 2, /* the call has been made */
+    AW__IO_BY_HAND = 4,    /* the system will only say when */
+    AW__IO_POLLED = 8,     /* it is asked to */
+    AW__IO_ASKED_BACK = 16 /* cancelled, or its descriptor was closed */
+};
+enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS };
+
+/* AW__READABLE or AW__WRITABLE. */
+uint32_t aw__io_direction(const aw_io *op);
+/* The system call: its result, or AW__IO_AGAIN where it would block. */
+int aw__io_call(aw_io *op);
+/* given.c: have the system do it. Its result, AW__IO_AGAIN, or AW__IO_WAITS. */
+int aw__io_give(aw_io *op, aw_cx *cx);
+/* Whether the system has it, or had it and it has not been taken. */
+bool aw__io_is_given(aw_io *op);
+/* What has come back. */
+int aw__io_take(aw_io *op);
+aw_poll aw__io_take_back(aw_io *op, aw_cx *cx);
+/* With the lock of the descriptor, and again afterwards: ask for all that the system has. */
+void aw__fd_ask_back(aw__fd *f);
+
+/* By the driver: this is done; */
+void aw__fd_came_back(aw_io *op, int result);
+/* this is ready; and: there is no driver any more. */
 void aw__fd_ready(aw__fd *f, uint32_t directions);
 void aw__fd_orphan(aw__fd *f);
 

@@ -13,4 +13,9 @@
  * has a way of its own to sleep; -ENOMEM, -EMFILE. */
 int aw__driver_here(const aw_cx *cx, aw__driver **d);
 
+/* Whether that one takes operations and completes them. */
+bool aw__completes_here(const aw_cx *cx);
+/* Whether this thread will look into it by itself. */
+bool aw__driver_is_own(const aw__driver *d);
+
 #endif

@@ -60,7 +60,8 @@ const aw__driver_type *aw__options_driver(const aw_runtime_options *o, const aw_
     if (type) return type;
     if (!o->driver && !aw__exchange(&reported, 1u))
         aw__rt_log(rt, AW_LOG_PROBLEM,
-                   "AWAKE_DRIVER is '%.40s', which is none of epoll and poll: ignored", name);
+                   "AWAKE_DRIVER is '%.40s', which is none of uring, epoll and poll: ignored",
+                   name);
     return o->driver ? NULL : aw__driver_named(NULL);
 }
 

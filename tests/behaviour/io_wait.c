@@ -180,10 +180,17 @@ ON_DRIVERS(a_connection_may_outlive_the_runtime) {
     aw_runtime_free(rt);
     CHECK_EQ(aw_task_is_finished(t), true);
     aw_task_drop(t);
-    CHECK_EQ(aw_wait(aw_read(ends[1], &to, 1)), -ESHUTDOWN);
+    CHECK_EQ(aw_wait(aw_read(ends[1], &to, 1)), -ENXIO);
+    CHECK_EQ(memory_in_use(&m), 0);
+    rt = io_runtime(how, &m, NULL); /* with another one it goes on */
+    t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 1);
     aw_close(ends[0]);
     aw_close(ends[1]);
-    CHECK_EQ(memory_in_use(&m), 0);
+    workers_end(rt, &m);
 }
 
 /* Without a close, and while an event is on its way. */
@@ -246,10 +253,11 @@ AW_ASYNC(int, spin, uint32_t *begun; uint32_t * stop;) {
     AW_END;
 }
 
+/* With whom it is registered, or who has given its read to the system. */
 static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
     aw__fd *f = (aw__fd *)c;
     aw__lock(&f->lock);
-    aw__driver *d = f->driver;
+    aw__driver *d = f->driver ? f->driver : ((aw_io *)f->waiters[0].first)->driver;
     aw__unlock(&f->lock);
     for (uint32_t i = 0; i < rt->pool->count; i++)
         if (LOAD(rt->pool->workers[i].place.driver) == d) return i;
@@ -280,6 +288,9 @@ static void others_serve_what_a_stuck_worker_waits_for(const char *driver) {
     workers_end(rt, &m);
 }
 
+TEST(others_serve_what_a_stuck_worker_waits_for_by_uring) {
+    others_serve_what_a_stuck_worker_waits_for("uring");
+}
 TEST(others_serve_what_a_stuck_worker_waits_for_by_epoll) {
     others_serve_what_a_stuck_worker_waits_for("epoll");
 }
@@ -398,9 +409,37 @@ TEST(the_environment_chooses_unless_the_program_does) {
     o.driver = NULL;
     setenv("AWAKE_DRIVER", "nonsense", 1);
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
-    CHECK(rt->driver_type == &aw__epoll_driver);
+    CHECK(rt->driver_type == &aw__uring_driver);
     CHECK_EQ(log_count(&log, "AWAKE_DRIVER is 'nonsense'"), 1);
     aw_runtime_free(rt);
+}
+
+ON_DRIVERS(the_system_has_the_operations_where_it_can) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    aw_io_counters before, after;
+    io_pair(ends);
+    struct answer *b = aw_spawn_on(rt, AW_CALL(answer, .conn = ends[1]));
+    aw_runtime_io(rt, &before);
+    struct ask *a = aw_spawn_on(rt, AW_CALL(ask, .conn = ends[0]));
+    CHECK_EQ(join_status(rt, &a->future), 0);
+    aw_runtime_io(rt, &after);
+    CHECK_STR(after.driver, how.driver);
+    CHECK_EQ(after.fallback, 0);
+    if (strcmp(how.driver, "uring") == 0) {
+        CHECK_GE(after.operations - before.operations, 4u * ROUNDS); /* each read and each write */
+        CHECK_EQ(after.waits, 0u);                                   /* and never for readiness */
+    } else {
+        CHECK_EQ(after.operations, 0u);
+    }
+    CHECK_GT(after.events, 0u);
+    CHECK_GT(after.calls, 0u);
+    aw_task_drop(a);
+    aw_close(ends[0]);
+    CHECK_EQ(join_status(rt, &b->future), 0);
+    aw_task_drop(b);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
 }
 
 /* ---- The child of a fork ------------------------------------------------------------------------ */

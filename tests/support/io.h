@@ -9,6 +9,7 @@
 
 #include <awake/io.h>
 
+#include "driver/uring.h"
 #include "support/workers.h"
 
 struct io_setup {
@@ -18,6 +19,7 @@ struct io_setup {
 
 #define ON_DRIVERS(name)                                                                           \
     static void name##_body(struct io_setup how);                                                  \
+    ON__DRIVER(name, uring)                                                                        \
     ON__DRIVER(name, epoll)                                                                        \
     ON__DRIVER(name, poll)                                                                         \
     static void name##_body(struct io_setup how)
@@ -35,6 +37,8 @@ struct io_setup {
 HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     aw_runtime_options o = workers_options(how.workers, m, log);
     aw_runtime *rt;
+    int works = strcmp(how.driver, "uring") == 0 ? aw__uring_works() : 0;
+    if (works) SKIP("no io_uring here");
     if (m) memory_init(m);
     o.driver = how.driver;
     o.flavour = how.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef AW_DRIVER_URING_H
+#define AW_DRIVER_URING_H
+
+#include "driver/driver.h"
+
+/* Whether rings can be made here: 0, or why not: -ENOSYS, -EPERM, … It is tried once. */
+int aw__uring_works(void);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The system calls of operations, which do not block, and never raise a signal. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/fd.h"
+
+enum { MOST = 0x7ffff000 }; /* bytes that Linux moves at a time */
+
+static size_t at_most(size_t size) {
+    return size < MOST ? size : MOST;
+}
+
+uint32_t aw__io_direction(const aw_io *op) {
+    switch (op->wants) {
+    case AW_IO_READ:
+    case AW_IO_READV:
+    case AW_IO_RECVMSG:
+    case AW_IO_ACCEPT:
+    case AW_IO_READABLE: return AW__READABLE;
+    default: return AW__WRITABLE;
+    }
+}
+
+/* Where the system would raise SIGPIPE the thread is asked not to listen; what came is taken away again. */
+static ssize_t write_quietly(aw_io *op, int fd) {
+    sigset_t pipe, before, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    sigpending(&pending);
+    ssize_t n = op->wants == AW_IO_WRITE ? write(fd, op->data, at_most(op->size))
+                                         : writev(fd, op->data, (int)op->size);
+    int error = errno;
+    static const struct timespec now;
+    if (n < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
+        while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
+            ;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return n;
+}
+
+static ssize_t write_to_socket(aw_io *op, int fd) {
+    struct msghdr parts = {.msg_iov = op->data, .msg_iovlen = op->size};
+    if (op->wants == AW_IO_WRITE) return send(fd, op->data, at_most(op->size), MSG_NOSIGNAL);
+    return sendmsg(fd, &parts, MSG_NOSIGNAL);
+}
+
+/* Again and again, until it is decided. */
+static int connect_on(aw_io *op, int fd) {
+    int n = connect(fd, op->data, (socklen_t)op->size);
+    if (n < 0 && (errno == EINPROGRESS || errno == EALREADY)) {
+        op->has |= AW__IO_CONNECTING;
+        return AW__IO_AGAIN;
+    }
+    if (n < 0 && errno == EISCONN && op->has & AW__IO_CONNECTING) return 0;
+    return n < 0
+               ? -errno
+               : 0; /* -EAGAIN: too many wait to be accepted, and nobody tells when they are fewer */
+}
+
+static int look(int fd, short events) {
+    struct pollfd p = {fd, events, 0};
+    int n = poll(&p, 1, 0);
+    return n < 0 ? -errno : n == 0 ? AW__IO_AGAIN : p.revents & POLLNVAL ? -EBADF : 0;
+}
+
+static ssize_t transfer(aw_io *op, const aw__fd *f) {
+    switch (op->wants) {
+    case AW_IO_READ: return read(f->fd, op->data, at_most(op->size));
+    case AW_IO_READV: return readv(f->fd, op->data, (int)op->size);
+    case AW_IO_RECVMSG: return recvmsg(f->fd, op->data, (int)op->size | MSG_CMSG_CLOEXEC);
+    case AW_IO_SENDMSG: return sendmsg(f->fd, op->data, (int)op->size | MSG_NOSIGNAL);
+    case AW_IO_ACCEPT: return accept4(f->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    default: return f->socket ? write_to_socket(op, f->fd) : write_quietly(op, f->fd);
+    }
+}
+
+int aw__io_call(aw_io *op) {
+    const aw__fd *f = (const aw__fd *)op->conn;
+    if (op->wants == AW_IO_READABLE) return look(f->fd, POLLIN | POLLRDHUP | POLLPRI);
+    if (op->wants == AW_IO_WRITABLE) return look(f->fd, POLLOUT);
+    if (f->borrowed) return -EOPNOTSUPP; /* it may block */
+    if (op->wants == AW_IO_SHUTDOWN) return shutdown(f->fd, SHUT_WR) ? -errno : 0;
+    if (op->wants == AW_IO_CONNECT) return connect_on(op, f->fd);
+    ssize_t n = transfer(op, f);
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? AW__IO_AGAIN : -errno;
+    return (int)n;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Operations that the system has, where the driver can give them to it.
+ *
+ *   1. One that is given is linked to its descriptor, and `driver` says where it is. From then on until it has come back
+ *      it stays where it is, with all that it points to: it has no end before.
+ *   2. Giving it, asking for it and its coming back are under the descriptor's lock: so who asks finds it in the queue in front of
+ *      his question, or not linked any more.
+ *   3. It is asked for once, by a cancel or by a close, and comes back all the same: with its result, if it was faster.
+ *   4. One that comes back cancelled though nobody asked is given again: the thread that handed it over has ended.
+ *   5. In the child of a fork nothing comes back: what the system has is the parent's memory. So it is as if it had never
+ *      been given. */
+#include <errno.h>
+
+#include "io/fd.h"
+#include "io/here.h"
+#include "os/fork.h"
+#include "sync/waiters.h"
+
+static bool is_by_hand(const aw_io *op) {
+    const aw__fd *f = (const aw__fd *)op->conn;
+    switch (op->wants) {
+    case AW_IO_READABLE:
+    case AW_IO_WRITABLE: return false;
+    case AW_IO_SHUTDOWN: return true;
+    case AW_IO_WRITE:
+    case AW_IO_WRITEV:
+        if (!f->socket) return true; /* the system would raise SIGPIPE */
+    }
+    return f->borrowed || op->has & AW__IO_BY_HAND;
+}
+
+static int give_and_link(aw_io *op, aw__driver *d, aw_cx *cx) {
+    aw__fd *f = (aw__fd *)op->conn;
+    bool poll = op->has & AW__IO_BY_HAND || op->wants == AW_IO_READABLE ||
+                op->wants == AW_IO_WRITABLE;
+    uint32_t direction = aw__io_direction(op);
+    if (f->error) return f->error;
+    int error = d->type->submit(d, op, poll ? direction : 0);
+    if (error) return error;
+    if (poll) op->has |= AW__IO_POLLED;
+    aw__waiters_add(&f->waiters[direction == AW__WRITABLE], (aw__waiter *)op);
+    op->waker = *cx->waker;
+    op->driver = d;
+    op->future.state = AW__WAITING;
+    return AW__IO_WAITS;
+}
+
+int aw__io_give(aw_io *op, aw_cx *cx) {
+    aw__fd *f = (aw__fd *)op->conn;
+    if (is_by_hand(op)) {
+        op->has |= AW__IO_BY_HAND;
+        int n = aw__load_relaxed(&f->error);
+        if (!n)
+            while ((n = aw__io_call(op)) == -EINTR)
+                ;
+        if (n != AW__IO_AGAIN) return n;
+    }
+    aw__driver *d;
+    int n = aw__driver_here(cx, &d);
+    if (n) return n;
+    aw__lock(&f->lock);
+    n = give_and_link(op, d, cx);
+    aw__unlock(&f->lock);
+    if (n == AW__IO_WAITS && !aw__driver_is_own(d)) d->type->flush(d);
+    if (n != -EBUSY) return n;
+    aw__driver_turn(d); /* what has come back may be in the way, too */
+    return AW__IO_AGAIN;
+}
+
+int aw__io_take(aw_io *op) {
+    op->driver = NULL;
+    op->has &= ~(uint32_t)AW__IO_POLLED;
+    return op->out;
+}
+
+/* Under the lock. */
+static int result_of(aw_io *op, int result) {
+    const aw__fd *f = (const aw__fd *)op->conn;
+    const aw__driver *d = op->driver;
+    if (result == -ECANCELED || result == -EINTR)
+        return f->error ? f->error : aw__load_relaxed(&d->closed) ? -ESHUTDOWN : AW__IO_AGAIN;
+    if (op->has & AW__IO_POLLED)
+        return op->has & AW__IO_BY_HAND ? AW__IO_AGAIN : result < 0 ? result : 0;
+    if (result != -EAGAIN || op->wants == AW_IO_CONNECT) return result;
+    op->has |= AW__IO_BY_HAND; /* a kind of file that cannot wait in the system */
+    return AW__IO_AGAIN;
+}
+
+void aw__fd_came_back(aw_io *op, int result) {
+    aw__fd *f = (aw__fd *)op->conn;
+    aw__wakes wakes = {.count = 0};
+    aw__lock(&f->lock);
+    aw__waiter_end(&f->waiters[aw__io_direction(op) == AW__WRITABLE], (aw__waiter *)op,
+                   result_of(op, result), &wakes);
+    aw__unlock(&f->lock);
+    aw__wakes_run(&wakes);
+}
+
+/* ---- Asking ----------------------------------------------------------------------------------- */
+
+bool aw__io_is_given(aw_io *op) {
+    const aw__driver *d = op->driver;
+    if (d && AW__UNLIKELY(d->generation != aw__fork_generation)) op->driver = NULL;
+    return op->driver;
+}
+
+static bool is_there(aw_io *op) {
+    return aw__io_is_given(op) && op->future.state == AW__WAITING && !(op->has & AW__IO_ASKED_BACK);
+}
+
+/* With the lock, and again afterwards. */
+static void ask(aw__fd *f, aw_io *op) {
+    aw__driver *d = op->driver;
+    if (d->type->cancel(d, op) == 0) op->has |= AW__IO_ASKED_BACK;
+    aw__driver_keep(d);
+    aw__unlock(&f->lock);
+    d->type->flush(d);
+    aw__driver_let_go(d);
+    aw__lock(&f->lock);
+}
+
+void aw__fd_ask_back(aw__fd *f) {
+    for (int i = 0; i < 2; i++)
+        for (aw__waiter *w = f->waiters[i].first; w;) {
+            bool asked = is_there((aw_io *)w);
+            if (asked) ask(f, (aw_io *)w);
+            w = asked ? f->waiters[i].first : w->next;
+        }
+}
+
+/* With the lock. True: somebody has to collect what comes back, and nobody is sure to do it soon. */
+static aw__driver *ask_here(aw__fd *f, aw_io *op) {
+    aw__driver *d = op->driver;
+    while (is_there(op) && d->type->cancel(d, op) != 0)
+        ask(f, op);
+    op->has |= AW__IO_ASKED_BACK;
+    if (op->future.state != AW__WAITING || aw__driver_is_own(d)) return NULL;
+    aw__driver_keep(d);
+    return d;
+}
+
+aw_poll aw__io_take_back(aw_io *op, aw_cx *cx) {
+    aw__fd *f = (aw__fd *)op->conn;
+    aw__lock(&f->lock);
+    if (op->future.state == AW__WAITING) {
+        bool arm = !aw_waker_will_wake(&op->waker, cx->waker);
+        op->waker = *cx->waker;
+        if (arm) aw_cx_arm(cx);
+        aw__driver *d = ask_here(f, op);
+        aw__unlock(&f->lock);
+        if (d) {
+            aw__driver_turn(d);
+            aw__driver_let_go(d);
+        }
+        aw__lock(&f->lock);
+    }
+    bool waits = op->future.state == AW__WAITING;
+    aw__unlock(&f->lock);
+    if (waits) return AW_PENDING;
+    aw__wait_disarm((aw__waiter *)op, cx);
+    int out = aw__io_take(op);
+    aw__fd_let_go(f);
+    return out == AW__IO_AGAIN ? AW_CANCELLED : AW_READY;
+}
