@@ -85,7 +85,7 @@ class Server:
         self.process.stdin.flush()
         lines = []
         while (line := self.process.stdout.readline()) != ".\n":
-            lines.append([int(word) for word in line.split()])
+            lines.append(line.split())
         return lines
 
     def __enter__(self):
@@ -119,6 +119,8 @@ def load(build, kind, server, mode, **options):
         capture_output=True, text=True, timeout=120, preexec_fn=lambda: os.sched_setaffinity(0, cpus_of_load(kind)))
     if done.returncode != 0:
         sys.exit(f"the load of {kind.text} failed with status {done.returncode}\n{done.stdout}{done.stderr}")
+    if kind.driver and server.ask("driver") != [[kind.driver]]:
+        raise Missing(f"the driver {kind.driver} does not work here")
     return {name: float(value) for name, value, _ in (line.split() for line in done.stdout.splitlines())}
 
 
@@ -167,8 +169,8 @@ def echo(build, rounds, show):
         for connections in CONNECTIONS:
             def run(kind):
                 with Server(build, kind) as server:
-                    result = load(build, kind, server, "echo", connections=connections, seconds=1)
-                    result["workers"] = [line[0] for line in server.ask("counters")]
+                    result = load(build, kind, server, "echo", connections=connections, milliseconds=500)
+                    result["workers"] = [int(line[0]) for line in server.ask("counters")]
                 return result
             servers = kinds(threads=threads)
             found = Rounds(rounds, servers, run)
@@ -230,7 +232,7 @@ def accept(build, rounds, show):
     for threads in (1, 2):
         def run(kind):
             with Server(build, kind) as server:
-                return load(build, kind, server, "accept", connections=64, seconds=1)
+                return load(build, kind, server, "accept", connections=64, milliseconds=500)
         servers = kinds(threads=threads, fibers=False)
         servers = [kind for kind in servers if kind.mode == "echo"]
         found = Rounds(rounds, servers, run)
@@ -288,7 +290,7 @@ def held(build, kind):
         (after,) = server.ask("memory")
         holder.stdin.close()
         holder.wait(20)
-    return [(a - b) / HELD for a, b in zip(after, before)]
+    return [(int(a) - int(b)) / HELD for a, b in zip(after, before)]
 
 
 def measure(build, names, rounds, show):

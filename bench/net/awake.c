@@ -152,8 +152,15 @@ static void counters(void) {
     }
 }
 
+static void driver(void) {
+    aw_io_counters c;
+    aw_runtime_io(rt, &c);
+    printf("%s\n", c.driver);
+}
+
 int main(int argc, char **argv) {
     server.counters = counters;
+    server.driver = driver;
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     options.workers = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     options.flavour = options.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;

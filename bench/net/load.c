@@ -8,7 +8,7 @@
  *     load transfer PORT ...    one connection, `bytes` in one direction; the server answers with their checksum
  *     load hold PORT ...        connections that have said one byte and then nothing, until the input ends
  *
- * followed by NAME=NUMBER: connections, threads, seconds, warmup (milliseconds), count (of messages or connections; 0: until
+ * followed by NAME=NUMBER: connections, threads, milliseconds, warmup (milliseconds), count (of messages or connections; 0: until
  * the time is over), bytes, size (of a message), server (its process id: for the processor time that it took). */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,8 +23,8 @@ enum { EVENTS = 256, MOST = 1024 /* bytes of a message */, SOURCES = 64 };
 static struct {
     const char *mode;
     int port;
-    long threads, connections, seconds, warmup, count, bytes, size, server;
-} options = {"echo", 0, 1, 64, 2, 300, 0, 1 << 30, NET_MESSAGE, 0};
+    long threads, connections, milliseconds, warmup, count, bytes, size, server;
+} options = {"echo", 0, 1, 64, 2000, 200, 0, 1 << 30, NET_MESSAGE, 0};
 
 typedef struct connection {
     int fd;
@@ -238,7 +238,7 @@ static int generate(void *(*run)(void *), bool connect_first) {
     uint64_t begin = net_now();
     if (!options.count) {
         from = begin + (uint64_t)options.warmup * 1000000u;
-        until = from + (uint64_t)options.seconds * 1000000000u;
+        until = from + (uint64_t)options.milliseconds * 1000000u;
     }
     for (long i = 0; i < options.threads; i++)
         net_check(pthread_create(&threads[i].id, NULL, run, &threads[i]) == 0, "a thread");
@@ -331,7 +331,7 @@ static bool set(const char *text) {
         long *to;
     } names[] = {{"connections", &options.connections},
                  {"threads", &options.threads},
-                 {"seconds", &options.seconds},
+                 {"milliseconds", &options.milliseconds},
                  {"warmup", &options.warmup},
                  {"count", &options.count},
                  {"bytes", &options.bytes},
@@ -363,7 +363,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "these options make no sense\n");
         return 2;
     }
-    alarm((unsigned)(options.seconds + 60));
+    alarm((unsigned)(options.milliseconds / 1000 + 60));
     if (strcmp(options.mode, "echo") == 0) return generate(echo, true);
     if (strcmp(options.mode, "accept") == 0) return generate(accept_rate, false);
     if (strcmp(options.mode, "transfer") == 0) return transfer();

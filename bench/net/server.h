@@ -6,7 +6,7 @@
  *     SERVER MODE THREADS      echo: gives back what it gets; sink: swallows it, and answers with a checksum
  *
  * prints "port N". Then "memory" is answered with the bytes that malloc has given out and that are resident, "counters" with
- * a line for each worker, and the end of the input ends the server. */
+ * a line for each worker, "driver" with how it waits, and the end of the input ends the server. */
 #ifndef AWAKE_BENCH_SERVER_H
 #define AWAKE_BENCH_SERVER_H
 
@@ -20,6 +20,7 @@ static struct {
     int threads;
     int listener;
     void (*counters)(void);
+    void (*driver)(void);
     void (*stop)(void);
 } server;
 
@@ -42,6 +43,7 @@ static inline void *server_control(void *unused) {
     while (fgets(line, sizeof line, stdin)) {
         if (strcmp(line, "memory\n") == 0) server_memory();
         if (strcmp(line, "counters\n") == 0 && server.counters) server.counters();
+        if (strcmp(line, "driver\n") == 0 && server.driver) server.driver();
         printf(".\n");
         fflush(stdout);
     }
