@@ -39,6 +39,8 @@ WORKERS = {f"workers-{n}": {"AWAKE_FLAVOUR": "multi", "AWAKE_WORKERS": str(n)} f
 # How the tests end that tests/support/workers.h makes of one, each on a flavour.
 FLAVOURS = ["_on_the_current_thread", "_on_1_worker", "_on_2_workers", "_on_8_workers", "_on_one_thread",
             "_with_workers", "_with_a_thread_per_core"]
+# And those of tests/support/io.h, each on a driver and a flavour.
+DRIVERS = [f"_by_{driver}{where}" for driver in ("uring", "epoll", "poll") for where in [""] + FLAVOURS]
 # What concerns the sources and not the running library is tested once, without sanitizers.
 SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross", "debugger"]
 SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples"] + SOURCE_SUITES
@@ -137,6 +139,8 @@ def worker_tests(settings, suite, pool):
             # These run on each flavour by themselves: test and where, in one name.
             chosen = re.findall(r"^(?:ON_)?(?:BOTH|FLAVOURS|WORKERS)(?:_LIMIT)?\((\w+)", text, re.M)
             others.update((name, test + where) for test in chosen for where in FLAVOURS)
+            chosen = re.findall(r"^ON_(?:DRIVERS|BACKENDS)(?:_LIMIT)?\((\w+)", text, re.M)
+            others.update((name, test + where) for test in chosen for where in DRIVERS)
     for program, name, run in tests_of(settings, programs, pool, WORKERS[suite]):
         # What measures time measures it on two.
         if (program, name) not in others and ("_timing" not in name or suite == "workers-2"):

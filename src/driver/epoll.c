@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "driver/driver.h"
+#include "io/here.h"
 #include "os/park.h"
 
 typedef struct epoll_driver {
@@ -54,7 +55,8 @@ static void epoll_remove(aw__driver *d, int fd, uint32_t index) {
 /* An error makes everything go on that waits: the call that follows says what it is. */
 static uint32_t ready_of(uint32_t events) {
     uint32_t ready = 0;
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLHUP | EPOLLERR)) ready |= AW__READABLE;
+    if (events & EPOLLIN) ready |= AW__READABLE;
+    if (events & (EPOLLRDHUP | EPOLLPRI | EPOLLHUP | EPOLLERR)) ready |= AW__READABLE | AW__MORE;
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) ready |= AW__WRITABLE;
     return ready;
 }
@@ -70,23 +72,28 @@ static int wait_for(int epoll, struct epoll_event *events, uint64_t deadline) {
     return epoll_wait(epoll, events, AW__EVENTS, ms < INT_MAX ? (int)ms : INT_MAX);
 }
 
-static int epoll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
-    struct epoll_event found[AW__EVENTS];
-    aw__count_call(d);
-    int saved = errno, count = 0, n = wait_for(((epoll_driver *)d)->epoll, found, deadline);
-    errno = saved; /* interrupted by a signal is as good as nothing found: the caller looks again */
-    for (int i = 0; i < n; i++)
-        if (found[i].data.u64 != WAKE)
-            events[count++] = (aw__event){.index = (uint32_t)found[i].data.u64,
-                                          .age = (uint32_t)(found[i].data.u64 >> 32),
-                                          .ready = ready_of(found[i].events)};
-    return count;
-}
-
 static void epoll_interrupt(aw__driver *d) {
     int saved = errno;
     eventfd_write(((epoll_driver *)d)->wake, 1);
     errno = saved;
+}
+
+static int epoll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
+    struct epoll_event found[AW__EVENTS];
+    bool woken = false;
+    aw__count_call(d);
+    int saved = errno, count = 0, n = wait_for(((epoll_driver *)d)->epoll, found, deadline);
+    errno = saved; /* interrupted by a signal is as good as nothing found: the caller looks again */
+    for (int i = 0; i < n; i++)
+        if (found[i].data.u64 == WAKE)
+            woken = true;
+        else
+            events[count++] = (aw__event){.index = (uint32_t)found[i].data.u64,
+                                          .age = (uint32_t)(found[i].data.u64 >> 32),
+                                          .ready = ready_of(found[i].events)};
+    /* By one who only looks: the owner may be about to sleep. */
+    if (woken && !deadline && !aw__driver_is_own(d)) epoll_interrupt(d);
+    return count;
 }
 
 static int epoll_pollable(aw__driver *d) {

@@ -8,11 +8,19 @@
 #include "core/atomic.h"
 #include "driver/driver.h"
 #include "os/park.h"
+#include "os/thread.h"
 
 typedef struct aw__place {
     uint32_t word;
     aw__driver *driver; /* atomic; NULL until it is needed, and then always the same */
+    uint64_t owner;     /* atomic: the number of the thread that sleeps there, or 0 */
 } aw__place;
+
+/* By that thread: when it begins, and when another one may. */
+static inline void aw__place_begin(aw__place *p) {
+    aw__store_relaxed(&p->owner, aw__os_thread_number());
+}
+void aw__place_leave(aw__place *p);
 
 /* What came while it slept, to be told when it is awake in every respect. */
 typedef struct aw__events {

@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 #include "core/lock.h"
 #include "driver/driver.h"
+#include "io/here.h"
 #include "os/park.h"
 
 struct watched {
@@ -87,7 +88,7 @@ static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
 /* ---- Collecting ------------------------------------------------------------------------------- */
 
 static short asked(uint32_t wanted) {
-    return (short)((wanted & AW__READABLE ? POLLIN | POLLPRI : 0) |
+    return (short)((wanted & AW__READABLE ? POLLIN | POLLRDHUP | POLLPRI : 0) |
                    (wanted & AW__WRITABLE ? POLLOUT : 0));
 }
 
@@ -99,7 +100,7 @@ static nfds_t make_set(const poll_driver *p, struct pollfd *set, aw__event *plac
         const struct watched *w = &p->watched[i];
         if (w->fd < 0 || !w->wanted) continue;
         set[n] = (struct pollfd){w->fd, asked(w->wanted), 0};
-        places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted};
+        places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted | AW__MORE};
     }
     return n;
 }
@@ -120,11 +121,14 @@ static void empty_pipe(const poll_driver *p) {
 /* What is told is not asked for any more. */
 static bool tell_once(poll_driver *p, aw__event *e, short events) {
     uint32_t ready = 0;
-    if (events & (POLLIN | POLLPRI | POLLHUP | POLLERR | POLLNVAL)) ready |= AW__READABLE;
+    if (events & POLLIN) ready |= AW__READABLE;
+    if (events & (POLLRDHUP | POLLPRI | POLLHUP | POLLERR | POLLNVAL))
+        ready |= AW__READABLE | AW__MORE;
     if (events & (POLLOUT | POLLHUP | POLLERR | POLLNVAL)) ready |= AW__WRITABLE;
     ready &= e->ready;
     e->ready = ready;
-    if (!ready || e->index >= p->capacity || p->watched[e->index].age != e->age) return false;
+    if (!(ready & AW__BOTH) || e->index >= p->capacity || p->watched[e->index].age != e->age)
+        return false;
     p->watched[e->index].wanted &= ~ready;
     return true;
 }
@@ -145,7 +149,9 @@ static int poll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     if (n == 1 && set) *set = only;
     aw__count_call(d);
     int found = wait_for(set ? set : &only, n, deadline);
-    if (found > 0 && (set ? set : &only)[0].revents) empty_pipe(p);
+    /* Not by one who only looks: the owner may be about to sleep. */
+    if (found > 0 && (set ? set : &only)[0].revents && (deadline || aw__driver_is_own(d)))
+        empty_pipe(p);
     aw__lock(&d->lock);
     for (nfds_t i = 1; i < n && found > 0 && count < AW__EVENTS; i++)
         if (set[i].revents && tell_once(p, &places[i], set[i].revents)) events[count++] = places[i];

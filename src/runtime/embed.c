@@ -85,6 +85,7 @@ int aw_runtime_fd(aw_runtime *rt) {
     aw__driver *d;
     aw_cx cx = {NULL, rt, NULL};
     int error = aw__driver_here(&cx, &d);
+    if (!error && d->type->share) error = d->type->share(d); /* other threads may turn it, too */
     if (!error) error = open_embedded(rt);
     if (!error) aw__embedded_asleep(rt);
     aw__thread.running = NULL;

@@ -183,7 +183,8 @@ static inline __attribute__((always_inline)) bool go_round(aw_runtime *rt, aw__u
         if (rt->watch_at <= now) aw__watch(rt, now);
     }
     rt->wheel.looked = false;
-    if (rt->ready.head) aw__place_turn(&rt->place); /* otherwise it will sleep there */
+    if (rt->ready.head || rt->yielded.head)
+        aw__place_turn(&rt->place); /* otherwise it will sleep there */
     append_yielded(rt);
     return is_over(rt, until);
 }
@@ -247,6 +248,7 @@ bool aw__rt_acquire(aw_runtime *rt) {
     if (!aw__cas(&rt->owned, &free, 1u)) return false;
     aw__thread.running = rt;
     aw__thread.wheel = &rt->wheel;
+    aw__place_begin(&rt->place);
     if (AW__UNLIKELY(rt->embedded.epoll)) aw__embedded_awake(rt);
     return true;
 }
@@ -258,6 +260,7 @@ void aw__rt_disown(aw_runtime *rt) {
         aw__rt_end_tasks(rt, AW__FOR_NOW, AW_FOREVER);
         aw__store_release(&rt->closing, 0u);
     }
+    aw__place_leave(&rt->place);
     if (AW__UNLIKELY(rt->embedded.epoll)) aw__embedded_asleep(rt);
     aw__thread.running = NULL;
     aw__thread.wheel = NULL;

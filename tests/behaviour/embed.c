@@ -24,7 +24,7 @@ ALL_ON_THIS_THREAD("workers run by themselves");
     static void name##_body(const char *driver)
 
 static aw_runtime *embedded(const char *driver, memory *m) {
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 0}, m, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, m, NULL);
     CHECK_GE(aw_runtime_fd(rt), 0);
     CHECK_EQ(aw_runtime_fd(rt), aw_runtime_fd(rt));
     return rt;
@@ -205,12 +205,12 @@ AW_ASYNC(int, turn_inside, aw_runtime *rt;) {
 
 TEST(what_cannot_be_is_refused) {
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){"poll", 0}, &m, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"poll", 0, false}, &m, NULL);
     CHECK_EQ(aw_runtime_turn(rt), -EINVAL);
     CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP);
     CHECK_EQ(aw_block_on(rt, AW_CALL(turn_inside, .rt = rt)), 0);
     workers_end(rt, &m);
-    rt = io_runtime((struct io_setup){"epoll", 1}, &m, NULL);
+    rt = io_runtime((struct io_setup){"epoll", 1, false}, &m, NULL);
     CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP);
     CHECK_EQ(aw_runtime_turn(rt), -EINVAL);
     workers_end(rt, &m);
