@@ -118,16 +118,12 @@ static void spawn_for(aw_conn *conn) {
 
 /* ---- The server ------------------------------------------------------------------------------- */
 
-AW_ASYNC(int, accept_loop, aw_conn *listener; aw_io io;) {
+AW_ASYNC(int, accept_loop, aw_listener *listener; aw_conn * conn; aw_accept_future accept;) {
     AW_BEGIN;
     for (;;) {
-        AW_AWAIT(self->io, aw__io(self->listener, AW_IO_ACCEPT, NULL, 0));
-        if (self->io.out == -ECONNABORTED) continue;
-        if (self->io.out < 0) AW_RETURN(self->io.out);
-        aw_conn *conn;
-        net_nodelay(self->io.out);
-        net_check(aw_conn_of_fd(&conn, self->io.out) == 0, "a connection");
-        spawn_for(conn);
+        AW_AWAIT(self->accept, aw_accept(self->listener, &self->conn));
+        if (self->accept.out < 0) AW_RETURN(self->accept.out);
+        spawn_for(self->conn);
     }
     AW_END;
 }
@@ -166,11 +162,11 @@ int main(int argc, char **argv) {
     options.flavour = options.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
     net_check(aw_runtime_new(&rt, &options) == 0, "a runtime");
     server_begin(argc, argv, notify_stop);
-    aw_conn *listener;
-    net_check(aw_conn_of_fd(&listener, server.listener) == 0, "the listener");
+    aw_listener *listener;
+    net_check(aw_listener_of_fd(&listener, server.listener, NULL) == 0, "the listener");
     aw_task_drop(aw_spawn_on(rt, AW_CALL(accept_loop, .listener = listener)));
     int result = aw_block_on(rt, AW_CALL(until_stopped));
     aw_runtime_free(rt);
-    aw_close(listener);
+    aw_listener_close(listener);
     return result != 0;
 }
