@@ -1,7 +1,7 @@
 """The measurements of network I/O, for bench/run.py: the servers of bench/net under the load generator of bench/net.
 
     echo           messages of 64 bytes there and back, on 64 and on 1,000 connections
-    calls          the system calls for each of these messages, by strace
+    calls          the system calls for each of these messages, by perf or strace
     accept         connections made, used for one byte and closed
     transfer       1 GiB in one direction, with a checksum
     connections    the memory of 9,000 connections that have nothing to say
@@ -14,6 +14,7 @@ threads all share the two processors there are, and what is shown is what both s
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -33,31 +34,35 @@ class Missing(Exception):
 class Kind:
     """A server: its program, its driver (None: none of Awake's), and the one it is compared with."""
 
-    def __init__(self, text, program, mode, threads, driver=None, raw=None):
+    def __init__(self, text, program, mode, threads, driver=None, raw=None, flavour=None):
         self.text, self.program, self.mode, self.threads = text, program, mode, threads
-        self.driver, self.raw = driver, raw
+        self.driver, self.raw, self.flavour = driver, raw, flavour
 
     @property
     def shares(self):
         return self.threads > 1
 
 
-def kinds(mode="echo", threads=1, fibers=True):
-    """All servers that do the same, the one to compare with before those that are compared."""
+def kinds(mode="echo", threads=1, variants=True):
+    """All servers that do the same, the one to compare with before those that are compared; with the variants of an
+    echo, or without."""
+    variants = variants and mode == "echo"
     raw = {"epoll": Kind("raw epoll", "raw_epoll", mode, threads), "uring": Kind("raw io_uring", "raw_uring", mode, threads)}
     found = []
     for driver in ("epoll", "poll", "uring"):
         ceiling = raw["uring" if driver == "uring" else "epoll"]
         if ceiling not in found:
             found.append(ceiling)
-        if driver == "uring" and mode == "echo":
+        if driver == "uring" and variants:
             found.append(Kind("... a receive linked to each send", "raw_uring", "linked", threads, raw=ceiling))
         if threads == 1:
             found.append(Kind(f"Awake {driver}, current thread", "awake", mode, 0, driver, ceiling))
             found.append(Kind("... one worker", "awake", mode, 1, driver, ceiling))
         else:
             found.append(Kind(f"Awake {driver}, two workers", "awake", mode, threads, driver, ceiling))
-        if fibers and mode == "echo" and driver != "poll":
+            if driver == "uring" and variants:
+                found.append(Kind("... that do not steal", "awake", mode, threads, driver, ceiling, "per-core"))
+        if variants and driver != "poll":
             found.append(Kind("... fibers", "awake", "fiber", threads if threads > 1 else 0, driver, ceiling))
     return found
 
@@ -71,7 +76,8 @@ class Server:
             environment["AWAKE_DRIVER"] = kind.driver
         cpus = os.sched_getaffinity(0) if kind.shares else {min(os.sched_getaffinity(0))}
         self.process = subprocess.Popen(
-            [*before, build / "bench" / "net" / kind.program, kind.mode, str(kind.threads)], env=environment,
+            [*before, build / "bench" / "net" / kind.program, kind.mode, str(kind.threads),
+             *([kind.flavour] if kind.flavour else [])], env=environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         first = self.process.stdout.readline().split()
@@ -143,12 +149,24 @@ class Rounds:
     def median(self, kind, measure):
         return statistics.median(result[measure] for result in self.results[kind])
 
-    def ratio(self, kind, measure):
-        """To the raw one of the same round; None where there is none."""
+    def ratios(self, kind, measure):
+        """To the raw one of the same round; empty where there is none."""
         if not kind.raw or kind.raw not in self.results:
-            return None
-        pairs = zip(self.results[kind], self.results[kind.raw])
-        return statistics.median(one[measure] / other[measure] for one, other in pairs)
+            return []
+        return [one[measure] / other[measure] for one, other in zip(self.results[kind], self.results[kind.raw])]
+
+    def ratio(self, kind, measure):
+        """The median, or None."""
+        found = self.ratios(kind, measure)
+        return statistics.median(found) if found else None
+
+    def spread(self, kind, measure):
+        """Half the width of the middle half of the ratios, in percent."""
+        found = self.ratios(kind, measure)
+        if len(found) < 3:
+            return ""
+        low, _, high = statistics.quantiles(found, n=4, method="inclusive")
+        return f"±{50 * (high - low) / statistics.median(found):.0f} %"
 
 
 def ratio_text(ratio):
@@ -175,16 +193,16 @@ def echo(build, rounds, show):
             servers = kinds(threads=threads)
             found = Rounds(rounds, servers, run)
             rows = [(f"echo, {connections} connections, {'one thread' if threads == 1 else 'two threads'}", "requests/s",
-                     "of raw", "p50", "p99", "p99.9 us", "cpu ns", "of raw", "busy", "aim 1.03", "polls of workers")]
+                     "of raw", "p50", "p99", "p99.9 us", "cpu ns", "of raw", "spread", "busy", "aim 1.03", "polls of workers")]
             for kind in servers:
                 if kind not in found.results:
                     continue
                 ratio = found.ratio(kind, "cpu")
                 rows.append((kind.text, f"{found.median(kind, 'rate'):.0f}", ratio_text(found.ratio(kind, "rate")),
                              *(f"{found.median(kind, p):.0f}" for p in ("p50", "p99", "p99.9")),
-                             f"{found.median(kind, 'cpu'):.0f}", ratio_text(ratio), f"{found.median(kind, 'busy'):.0f} %",
-                             verdict(kind, ratio), shares(found.results[kind][-1]["workers"])))
-            show(rows, (0, 9, 10))
+                             f"{found.median(kind, 'cpu'):.0f}", ratio_text(ratio), found.spread(kind, "cpu"),
+                             f"{found.median(kind, 'busy'):.0f} %", verdict(kind, ratio), shares(found.results[kind][-1]["workers"])))
+            show(rows, (0, 10, 11))
             print()
 
 
@@ -193,8 +211,38 @@ def shares(polls):
     return " : ".join(f"{100 * n / sum(polls):.0f} %" for n in polls) if len(polls) > 1 and sum(polls) else ""
 
 
-def count_calls(build, kind, connections, messages):
-    """{system call: number} of a server that gives back so many messages."""
+# What servers call again and again; the others are at their beginning and end.
+CALLS = ("read", "write", "recvfrom", "sendto", "epoll_wait", "epoll_pwait2", "poll", "ppoll", "futex", "io_uring_enter",
+         "sched_yield", "accept4", "close", "fcntl", "getsockopt", "setsockopt", "epoll_ctl")
+
+
+def perf_counts():
+    """Whether perf can count system calls here."""
+    if not shutil.which("perf"):
+        return False
+    done = subprocess.run(["perf", "stat", "-x,", "-e", "syscalls:sys_enter_read", "true"], capture_output=True, text=True)
+    return done.returncode == 0 and re.search(r"^\d+,,syscalls:sys_enter_read", done.stderr, re.MULTILINE)
+
+
+def calls_by_perf(build, kind, connections):
+    """{system call: number for a message}, of a server that is not slowed down by being watched."""
+    with Server(build, kind) as server:
+        counting = subprocess.Popen(["perf", "stat", "-x,", "-e", ",".join(f"syscalls:sys_enter_{name}" for name in CALLS),
+                                     "-p", str(server.process.pid)], stderr=subprocess.PIPE, text=True)
+        result = load(build, kind, server, "echo", connections=connections, count=60000)
+        counting.send_signal(signal.SIGINT)
+        _, report = counting.communicate()
+    found = re.findall(r"^(\d+),,syscalls:sys_enter_(\w+)", report, re.MULTILINE)
+    return {name: int(n) / result["count"] for n, name in found}
+
+
+def calls_by_strace(build, kind, connections):
+    """The difference of a longer and a shorter run: what begins and ends a server is in both."""
+    few, many = (count_by_strace(build, kind, connections, n) for n in (6000, 26000))
+    return {name: (n - few.get(name, 0)) / 20000 for name, n in many.items()}
+
+
+def count_by_strace(build, kind, connections, messages):
     with tempfile.NamedTemporaryFile("r") as report:
         with Server(build, kind, ["strace", "-f", "-c", "-o", report.name]) as server:
             load(build, kind, server, "echo", connections=connections, count=messages)
@@ -207,20 +255,22 @@ def count_calls(build, kind, connections, messages):
 
 
 def calls(build, rounds, show):
-    """The difference of a longer and a shorter run: what begins and ends a server is in both."""
-    if not shutil.which("strace"):
-        print("system calls are not counted: there is no strace\n")
+    """By perf where that is possible. strace makes a server so slow that messages wait for it: then it finds more of them at a
+    time than otherwise, and needs fewer calls."""
+    by_perf = perf_counts()
+    if not by_perf and not shutil.which("strace"):
+        print("system calls are not counted: there is neither perf nor strace\n")
         return
-    few, many = 6000, 26000
+    count = calls_by_perf if by_perf else calls_by_strace
     for threads in (1, 2):
-        rows = [(f"system calls for a message, {'one thread' if threads == 1 else 'two threads'}", "connections", "all", "")]
+        rows = [(f"system calls for a message, {'one thread' if threads == 1 else 'two threads'}, by "
+                 f"{'perf' if by_perf else 'strace'}", "connections", "all", "")]
         for kind in kinds(threads=threads):
             for connections in CONNECTIONS:
                 try:
-                    short, long = (count_calls(build, kind, connections, n) for n in (few, many))
+                    each = count(build, kind, connections)
                 except Missing:
                     continue
-                each = {name: (n - short.get(name, 0)) / (many - few) for name, n in long.items()}
                 names = sorted((n for n in each if each[n] >= 0.005), key=lambda n: -each[n])
                 rows.append((kind.text, str(connections), f"{sum(each[n] for n in names):.2f}",
                              ", ".join(f"{n} {each[n]:.2f}" for n in names)))
@@ -233,8 +283,7 @@ def accept(build, rounds, show):
         def run(kind):
             with Server(build, kind) as server:
                 return load(build, kind, server, "accept", connections=64, milliseconds=500)
-        servers = kinds(threads=threads, fibers=False)
-        servers = [kind for kind in servers if kind.mode == "echo"]
+        servers = kinds(threads=threads, variants=False)
         found = Rounds(rounds, servers, run)
         rows = [(f"connections made and closed, {'one thread' if threads == 1 else 'two threads'}", "connections/s",
                  "of raw", "p50", "p99 us", "cpu ns", "of raw", "busy")]

@@ -8,7 +8,8 @@
  *               served. For many connections that have nothing to say
  *     sink      reads a transfer to its end, and answers with its checksum
  *
- * THREADS is how many workers there are; 0: on the current thread. AWAKE_DRIVER says how it waits. */
+ * THREADS is how many workers there are; 0: on the current thread. "per-core" after it: they do not steal. AWAKE_DRIVER says
+ * how it waits. */
 #include <awake.h>
 
 #include "server.h"
@@ -160,6 +161,7 @@ int main(int argc, char **argv) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     options.workers = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     options.flavour = options.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    if (argc > 3 && strcmp(argv[3], "per-core") == 0) options.flavour = AW_THREAD_PER_CORE;
     net_check(aw_runtime_new(&rt, &options) == 0, "a runtime");
     server_begin(argc, argv, notify_stop);
     aw_listener *listener;

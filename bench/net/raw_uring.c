@@ -14,7 +14,7 @@
 
 #include "server.h"
 
-enum { ENTRIES = 4096, COMPLETIONS = 32768, THREADS = 16, TABLE = 20000 };
+enum { ENTRIES = 512, COMPLETIONS = 4096, THREADS = 16, TABLE = 20000 };
 enum { ACCEPT, DEALT, RECEIVE, SEND, OPERATIONS };
 
 typedef struct connection {
