@@ -38,7 +38,9 @@ static inline bool aw__place_park(aw__place *p, uint64_t deadline, aw__events *e
 }
 
 static inline void aw__place_unpark(aw__place *p) {
-    if (aw__os_unpark(&p->word)) p->driver->type->interrupt(p->driver);
+    if (!aw__os_unpark(&p->word)) return;
+    aw__driver *d = aw__load_acquire(&p->driver);
+    d->type->interrupt(d);
 }
 
 static inline void aw__place_tell(aw__place *p, const aw__events *e) {
@@ -47,7 +49,8 @@ static inline void aw__place_tell(aw__place *p, const aw__events *e) {
 
 /* Look, without sleeping. */
 static inline void aw__place_turn(aw__place *p) {
-    if (aw__load_relaxed(&p->driver)) aw__driver_turn(p->driver);
+    aw__driver *d = aw__load_acquire(&p->driver);
+    if (d) aw__driver_turn(d);
 }
 
 /* At the end of the runtime; and when nobody can unpark it any more. */

@@ -78,6 +78,9 @@ int aw__io_take(aw_io *op) {
 static int result_of(aw_io *op, int result) {
     const aw__fd *f = (const aw__fd *)op->conn;
     const aw__driver *d = op->driver;
+    /* A connect goes on by itself: from now on the system only says when. */
+    if (op->wants == AW_IO_CONNECT && result == -ECANCELED)
+        op->has |= AW__IO_BY_HAND | AW__IO_CONNECTING;
     if (result == -ECANCELED || result == -EINTR)
         return f->error ? f->error : aw__load_relaxed(&d->closed) ? -ESHUTDOWN : AW__IO_AGAIN;
     if (op->has & AW__IO_POLLED)
