@@ -187,7 +187,8 @@ def echo(build, rounds, show):
         for connections in CONNECTIONS:
             def run(kind):
                 with Server(build, kind) as server:
-                    result = load(build, kind, server, "echo", connections=connections, milliseconds=500)
+                    result = load(build, kind, server, "echo", connections=connections,
+                                  milliseconds=500 if connections < 1000 else 1000)
                     result["workers"] = [int(line[0]) for line in server.ask("counters")]
                 return result
             servers = kinds(threads=threads)

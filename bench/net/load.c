@@ -51,7 +51,7 @@ static bool over(uint64_t now, thread *t) {
 }
 
 static void note(thread *t, uint64_t begun, uint64_t now) {
-    if (!until || (begun >= from && now < until)) histogram_add(&t->latencies, now - begun);
+    if (!until || (now >= from && now < until)) histogram_add(&t->latencies, now - begun);
 }
 
 /* ---- Echo ------------------------------------------------------------------------------------- */
