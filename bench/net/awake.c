@@ -8,7 +8,8 @@
  *               served. For many connections that have nothing to say
  *     sink      reads a transfer to its end, and answers with its checksum
  *
- * THREADS is how many workers there are; 0: on the current thread. "per-core" after it: they do not steal. AWAKE_DRIVER says
+ * THREADS is how many workers there are; 0: on the current thread. "per-core" after it: they do not steal, and
+ * each has a listener of its own. AWAKE_DRIVER says
  * how it waits. */
 #include <awake.h>
 
@@ -155,6 +156,20 @@ static void driver(void) {
     printf("%s\n", c.driver);
 }
 
+/* One loop that accepts for all, or, where a task stays with its worker, one for each of them. */
+static void listen_on(aw_listener **listeners, uint32_t count) {
+    net_check(aw_listener_of_fd(&listeners[0], server.listener, NULL) == 0, "the listener");
+    aw_addr here;
+    net_check(aw_listener_addr(listeners[0], &here) == 0, "where it listens");
+    for (uint32_t i = 1; i < count; i++)
+        net_check(aw_listen(&listeners[i], &here, AW_LISTEN(.reuse_port = true)) == 0, "listeners");
+    for (uint32_t i = 0; i < count; i++)
+        if (count > 1)
+            aw_task_drop(aw_spawn_at(rt, i, AW_CALL(accept_loop, .listener = listeners[i])));
+        else
+            aw_task_drop(aw_spawn_on(rt, AW_CALL(accept_loop, .listener = listeners[i])));
+}
+
 int main(int argc, char **argv) {
     server.counters = counters;
     server.driver = driver;
@@ -164,11 +179,13 @@ int main(int argc, char **argv) {
     if (argc > 3 && strcmp(argv[3], "per-core") == 0) options.flavour = AW_THREAD_PER_CORE;
     net_check(aw_runtime_new(&rt, &options) == 0, "a runtime");
     server_begin(argc, argv, notify_stop);
-    aw_listener *listener;
-    net_check(aw_listener_of_fd(&listener, server.listener, NULL) == 0, "the listener");
-    aw_task_drop(aw_spawn_on(rt, AW_CALL(accept_loop, .listener = listener)));
+    aw_listener *listeners[16];
+    uint32_t count = options.flavour == AW_THREAD_PER_CORE ? options.workers : 1;
+    net_check(count <= 16, "so many workers");
+    listen_on(listeners, count);
     int result = aw_block_on(rt, AW_CALL(until_stopped));
     aw_runtime_free(rt);
-    aw_listener_close(listener);
+    for (uint32_t i = 0; i < count; i++)
+        aw_listener_close(listeners[i]);
     return result != 0;
 }

@@ -64,6 +64,8 @@ static inline void server_begin(int argc, char **argv, void (*stop)(void)) {
     server.stop = stop;
     server.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     net_check(server.listener >= 0, "socket");
+    int on = 1; /* for those that listen more than once */
+    setsockopt(server.listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     net_check(bind(server.listener, (struct sockaddr *)&address, length) == 0, "bind");
     net_check(listen(server.listener, 4096) == 0, "listen");
     net_check(getsockname(server.listener, (struct sockaddr *)&address, &length) == 0,
