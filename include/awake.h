@@ -58,7 +58,9 @@
 #include <awake/reader.h>    /* a buffer for reading: lines, parts, to the end */
 #include <awake/writer.h>    /* a buffer for writing, with watermarks */
 #include <awake/frame.h>     /* messages with their length in front */
+#include <awake/lines.h>     /* lines and frames as a stream */
 #include <awake/duplex.h>    /* two connections in memory */
+#include <awake/copy.h>      /* from one connection to another, from a file */
 #include <awake/local.h>     /* values that belong to a task */
 #include <awake/alloc.h>     /* bring your own allocator */
 #include <awake/log.h>       /* what the library has to say */

@@ -35,7 +35,8 @@ AW_C_BEGIN
 /* Not a connection: there is nothing to read from it. */
 typedef struct aw_listener aw_listener;
 
-/* Zero means the default, everywhere. Begin with AW_LISTEN_OPTIONS, or write AW_LISTEN(.max_connections = 100). */
+/* Zero means the default, everywhere. Begin with AW_LISTEN_OPTIONS, or in C write the options where they are needed:
+ *     aw_listen(&l, &addr, AW_LISTEN(.max_connections = 100)) */
 typedef struct aw_listen_options {
     size_t self_size;         /* sizeof(aw_listen_options): it may grow */
     int backlog;              /* how many may wait to be accepted; as many as the system allows */
@@ -62,8 +63,8 @@ AW_API int aw_listen(aw_listener **l, const aw_addr *addr, const aw_listen_optio
 AW_API int aw_listen_each(aw_listener **ls, int count, const aw_addr *addr,
                           const aw_listen_options *options);
 
-/* Take over a socket that listens already: inherited (awake/inherit.h), or received (aw_recv_fds). Of the options only
- * max_connections counts. 0, or a negative errno, and it is still the caller's: -EINVAL: it does not listen. */
+/* Take over a socket that listens already: inherited (awake/inherit.h), or received (aw_recv_fds). Of the options
+ * max_connections and delay count, for connections that come from now on. 0, or a negative errno, and it is still the caller's: -EINVAL: it does not listen. */
 AW_API int aw_listener_of_fd(aw_listener **l, int fd, const aw_listen_options *options);
 
 /* Still the listener's. */
@@ -81,14 +82,16 @@ AW_API void aw_listener_drop(aw_listener *l);
  * closed. Discarded, it is closed. Any number of tasks may accept from one listener.
  *
  * Connections that failed before they were accepted are passed over. When descriptors or memory are used up it says so once in
- * the log, waits (5 ms, doubling up to 1 s) and tries again; so it does while there are max_connections. */
+ * the log, waits (5 ms, doubling up to 1 s) and tries again. While there are max_connections it waits until one of them is closed; who
+ * comes meanwhile waits in the system (backlog). */
 /* aw-future: aw_accept */
 typedef struct aw_accept_future {
     AW_FRAME(int);
     aw_listener *listener;
     aw_conn **conn;
     aw_addr *peer;
-    bool permit;     /* private: it has one of max_connections */
+    bool kept;       /* private: it has a reference, */
+    bool permit;     /* and one of max_connections */
     uint32_t failed; /* private: in a row */
     uint64_t pause;
     AW_SHARE(aw_io io; aw_sleep nap; aw_acquire acquire;);
@@ -125,7 +128,7 @@ AW_API aw_connect_future aw_connect_seqpacket(aw_conn **conn, const aw_addr *add
 
 /* Connect to any of several addresses, as RFC 8305 ("happy eyeballs") has it: families take turns, beginning with that of the
  * first address; a new attempt begins when the last one has failed, or 250 ms after it began; the first to succeed is
- * taken, and the others are cancelled and closed before this ends. `out` as that of aw_connect; when all have
+ * taken, and the others are cancelled and given up before this ends. `out` as that of aw_connect; when all have
  * failed, the error of the first. The array is borrowed until the end. Takes one allocation. */
 /* aw-future: aw_connect_any */
 typedef struct aw_connect_any_future {
@@ -162,8 +165,8 @@ AW_API extern const aw_future_type aw_type_aw_connect_host_future;
 AW_API aw_connect_host_future aw_connect_host(aw_conn **conn, const char *name, uint16_t port);
 
 /* ---- Connections ------------------------------------------------------------------------------
- * Of sockets; 0 or a negative errno: -EBADF when it is not a descriptor, -ENOTSOCK, -EOPNOTSUPP when its protocol has no such
- * thing. Any thread, while somebody holds the connection. */
+ * Of sockets; 0 or a negative errno: -EBADF when it is not a descriptor, -ENOTSOCK, -EOPNOTSUPP or -ENOPROTOOPT when its protocol
+ * has no such thing. Any thread, while somebody holds the connection. */
 
 AW_API int aw_conn_local(const aw_conn *c, aw_addr *addr);
 AW_API int aw_conn_peer(const aw_conn *c, aw_addr *addr);

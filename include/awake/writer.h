@@ -44,7 +44,8 @@ static inline size_t aw_writer_size(const aw_writer *w) {
     return w->end - w->start;
 }
 /* Into the buffer without waiting: 0; -EAGAIN when it does not fit, or more than `high` wait already: then nothing is taken. For who
- * cannot await, also while a flush of the same task is on its way; aw_writer_drain waits until there is room again. */
+ * cannot await, also while a flush or drain of the same task is on its way (-EBUSY: a write, or a shutdown, is); aw_writer_drain waits until
+ * there is room again. */
 AW_API int aw_writer_put(aw_writer *w, const void *data, size_t size);
 
 /* aw-future: aw_writer_future */
@@ -53,9 +54,11 @@ typedef struct aw_writer_future {
     aw_writer *writer;
     const char *data;
     size_t size;
-    uint32_t head_size; /* private: of a frame */
+    /* Private. */
+    struct iovec parts[2]; /* the buffer, and what goes around it */
+    uint32_t head_size;    /* of a frame */
     char head[4];
-    bool draining, shut; /* private */
+    bool draining, shut;
 } aw_writer_future;
 
 AW_API extern const aw_future_type aw_writer_write_type;
@@ -66,12 +69,20 @@ AW_API extern const aw_future_type aw_writer_shutdown_type;
 /* Private. */
 static inline aw_writer_future aw__writer(const aw_future_type *type, aw_writer *w,
                                           const void *data, size_t size) {
-    aw_writer_future f = {
-        AW__CALLS_INIT(type, w->conn), w, (const char *)data, size, 0, {0, 0, 0, 0}, false, false};
+    aw_writer_future f = {AW__CALLS_INIT(type, w->conn),
+                          w,
+                          (const char *)data,
+                          size,
+                          {{NULL, 0}, {NULL, 0}},
+                          0,
+                          {0, 0, 0, 0},
+                          false,
+                          false};
     return f;
 }
 
-/* `out`: `size`, all of it is in the buffer or written. What is at least as large as the buffer goes around it. Cancelled, or
+/* `out`: `size`, all of it is in the buffer or written. What is at least as large as the buffer goes around it, in
+ * one call with what is in it. Cancelled, or
  * after an error, the first `done` bytes were accepted. */
 static inline aw_writer_future aw_writer_write(aw_writer *w, const void *data, size_t size) {
     return aw__writer(&aw_writer_write_type, w, data, size);

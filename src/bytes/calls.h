@@ -11,6 +11,7 @@
 #define AW_BYTES_CALLS_H
 
 #include <limits.h>
+#include <stdio.h>
 
 #include <awake/bytes.h>
 
@@ -56,6 +57,16 @@ static inline aw_poll aw__calls_end(aw__calls *op, aw_poll how) {
     return how;
 }
 
+/* What a call gave. A kind of connection that says more than it was asked for would have us read beyond a buffer. */
+void aw__calls_bad(const aw_io *io) __attribute__((noreturn, cold));
+static inline int aw__calls_gave(const aw__calls *op) {
+    const aw_io *io = &op->io;
+    if (AW_CHECKS && io->out > 0 && io->wants <= AW_IO_WRITE && io->conn &&
+        AW__UNLIKELY((size_t)io->out > io->size))
+        aw__calls_bad(io);
+    return io->out;
+}
+
 /* What needs no call costs one of the budget; calls cost by themselves. */
 static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw__calls *op = (aw__calls *)self;
@@ -71,7 +82,7 @@ static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next 
     }
     do {
         if (aw_future_poll(&op->io.future, cx) == AW_PENDING) return AW_PENDING;
-    } while (next(op, op->io.out));
+    } while (next(op, aw__calls_gave(op)));
     return aw__calls_end(op, AW_READY);
 }
 
@@ -80,12 +91,16 @@ static inline aw_poll aw__calls_cancel(aw_future *self, aw_cx *cx, aw__calls_nex
     if (!self->state) return AW_CANCELLED;
     aw_poll r = aw_future_cancel(&op->io.future, cx);
     if (r == AW_PENDING) return r;
-    if (r == AW_READY && next(op, op->io.out)) r = AW_CANCELLED;
+    if (r == AW_READY && next(op, aw__calls_gave(op))) r = AW_CANCELLED;
     return aw__calls_end(op, r);
 }
 
 static inline const aw_future *aw__calls_child(const aw_future *self, size_t i) {
     return i == 0 && self->state ? &((const aw__calls *)self)->io.future : NULL;
+}
+
+static inline void aw__calls_describe(const aw_future *self, char *buf, size_t size) {
+    snprintf(buf, size, "%zu bytes so far", ((const aw__calls *)self)->done);
 }
 
 /* The type object of a kind that needs no more than `next`. */
@@ -96,8 +111,8 @@ static inline const aw_future *aw__calls_child(const aw_future *self, size_t i) 
     static aw_poll next##_cancel(aw_future *self, aw_cx *cx) {                                     \
         return aw__calls_cancel(self, cx, next);                                                   \
     }                                                                                              \
-    const aw_future_type type_name = {AW_TYPE_OF(T, title), .flags = AW_OUT_ERRNO,                 \
-                                      .poll = next##_poll, .cancel = next##_cancel,                \
-                                      .child = aw__calls_child}
+    const aw_future_type type_name = {AW_TYPE_OF(T, title),     .flags = AW_OUT_ERRNO,             \
+                                      .poll = next##_poll,      .cancel = next##_cancel,           \
+                                      .child = aw__calls_child, .describe = aw__calls_describe}
 
 #endif

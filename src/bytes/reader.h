@@ -72,6 +72,7 @@ void aw__reader_discard(aw_future *self);
                                       .poll = kind##_poll,                                         \
                                       .cancel = kind##_cancel,                                     \
                                       .discard = aw__reader_discard,                               \
-                                      .child = aw__calls_child}
+                                      .child = aw__calls_child,                                    \
+                                      .describe = aw__calls_describe}
 
 #endif

@@ -4,6 +4,12 @@
 #include <errno.h>
 
 #include "bytes/calls.h"
+#include "core/misuse.h"
+
+void aw__calls_bad(const aw_io *io) {
+    aw__misuse("a connection of kind '%s' says that it %s %d bytes of %zu", io->conn->type->name,
+               io->wants == AW_IO_READ ? "read" : "wrote", io->out, io->size);
+}
 
 static bool write_all_next(aw__calls *op, int n) {
     aw_transfer *t = (aw_transfer *)op;

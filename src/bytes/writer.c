@@ -33,6 +33,10 @@ size_t aw__writer_add(aw_writer *w, const void *data, size_t size) {
 }
 
 int aw_writer_put(aw_writer *w, const void *data, size_t size) {
+    const aw_writer_future *user = w->user;
+    if (user && user->future.type != &aw_writer_flush_type &&
+        user->future.type != &aw_writer_drain_type)
+        return -EBUSY; /* it would come between the bytes of another */
     /* A call may be reading from the buffer: then nothing is moved. */
     size_t room = w->capacity - (w->user ? w->end : aw_writer_size(w));
     if (!size) return 0;
@@ -71,23 +75,34 @@ static bool shutdown_next(aw__calls *op, int n) {
 
 /* ---- Filling ---------------------------------------------------------------------------------- */
 
+/* What is in the buffer comes first. */
+static bool write_around(aw_writer_future *f) {
+    aw_writer *w = f->writer;
+    size_t left = f->size - f->done;
+    if (!aw_writer_size(w))
+        return aw__calls_write((aw__calls *)f, w->conn, f->data + f->done, left);
+    f->parts[0] = (struct iovec){w->buf + w->start, aw_writer_size(w)};
+    f->parts[1] = (struct iovec){(char *)(uintptr_t)f->data + f->done, aw__call_size(left)};
+    f->io = aw_writev(w->conn, f->parts, 2);
+    return true;
+}
+
 static bool write_next(aw__calls *op, int n) {
     aw_writer_future *f = (aw_writer_future *)op;
     aw_writer *w = f->writer;
-    if (n > 0 && !f->draining) {
-        f->done += (size_t)n; /* around the buffer */
-    } else {
-        int error = aw__writer_emptied(w, n);
-        if (error) return aw__calls_over(op, error);
+    if (n > 0) {
+        size_t in_buffer = aw_writer_size(w) < (size_t)n ? aw_writer_size(w) : (size_t)n;
+        f->done += (size_t)n - in_buffer;
+        n = in_buffer ? (int)in_buffer : AW__CALLS_FIRST;
     }
+    int error = aw__writer_emptied(w, n);
+    if (error) return aw__calls_over(op, error);
     for (;;) {
-        size_t left = f->size - f->done;
+        size_t left = f->size - f->done, size = aw_writer_size(w);
         if (!left) return aw__calls_over(op, (ssize_t)f->done);
-        f->draining = aw_writer_size(w) &&
-                      (f->draining ? aw_writer_size(w) > w->low : aw__writer_is_high(w));
+        f->draining = size && (f->draining ? size > w->low : aw__writer_is_high(w));
         if (f->draining) return aw__writer_less(op, w);
-        if (!aw_writer_size(w) && left >= w->capacity)
-            return aw__calls_write(op, w->conn, f->data + f->done, left);
+        if (left >= w->capacity) return write_around(f);
         f->done += aw__writer_add(w, f->data + f->done, left);
     }
 }

@@ -42,8 +42,11 @@ aw_poll aw__writer_cancel(aw_future *self, aw_cx *cx, aw__calls_next *next);
     static aw_poll kind##_cancel(aw_future *self, aw_cx *cx) {                                     \
         return aw__writer_cancel(self, cx, kind##_next);                                           \
     }                                                                                              \
-    const aw_future_type type_name = {AW_TYPE_OF(aw_writer_future, title), .flags = AW_OUT_ERRNO,  \
-                                      .poll = kind##_poll, .cancel = kind##_cancel,                \
-                                      .child = aw__calls_child}
+    const aw_future_type type_name = {AW_TYPE_OF(aw_writer_future, title),                         \
+                                      .flags = AW_OUT_ERRNO,                                       \
+                                      .poll = kind##_poll,                                         \
+                                      .cancel = kind##_cancel,                                     \
+                                      .child = aw__calls_child,                                    \
+                                      .describe = aw__calls_describe}
 
 #endif

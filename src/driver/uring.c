@@ -183,7 +183,7 @@ static int uring_cancel(aw__driver *d, struct aw_io *op) {
 
 static void enter(uring_driver *u, uint64_t deadline) {
     aw__count_call(&u->driver);
-    aw__uring_enter(&u->ring, deadline);
+    aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
 }
 
 static void uring_interrupt(aw__driver *d) {
@@ -206,8 +206,8 @@ static bool is_mine(const uring_driver *u) {
 
 static void uring_flush(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
-    if (!is_mine(u))
-        uring_interrupt(d); /* the owner will do it */
+    if (!is_own(d) || !is_mine(u))
+        uring_interrupt(d); /* the owner will do it; nobody else would find what comes back */
     else if (aw__uring_queued(&u->ring))
         enter(u, 0);
 }
@@ -329,13 +329,52 @@ static int uring_pollable(aw__driver *d) {
     return ((uring_driver *)d)->ring.fd;
 }
 
-/* Under the lock: what is queued for a ring that nobody enters now. */
+/* Under the lock: how many operations are queued, and not handed over. */
+static uint32_t count_queued(const uring_driver *u) {
+    uint32_t count = 0;
+    for (uint32_t at = aw__load_acquire(u->ring.sq_head); at != *u->ring.sq_tail; at++)
+        count += !(u->ring.sqes[at & u->ring.sq_mask].user_data & 1);
+    return count;
+}
+
+/* Under the lock: cancel whatever there is. False: the queue is full. */
+static bool push_cancel_all(uring_driver *u) {
+    struct io_uring_sqe *s = aw__uring_next(&u->ring);
+    if (!s) return false;
+    prepare(s, IORING_OP_ASYNC_CANCEL, -1, NULL, 0);
+    s->cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
+    s->user_data = IGNORED;
+    aw__uring_push(&u->ring);
+    return true;
+}
+
+/* Everything that the system has comes back; what others queue meanwhile stays in the queue. */
+static void bring_back(uring_driver *u) {
+    aw__event events[AW__EVENTS];
+    bool woken = false;
+    for (int round = 0;; round++) {
+        aw__lock(&u->driver.lock);
+        uint32_t inside = u->inside - count_queued(u), submit = 0;
+        /* Those in front of it go with it. Once should do: but what if it was too early for one of them? */
+        if (inside && round % 16 == 0)
+            submit = push_cancel_all(u) ? aw__uring_queued(&u->ring) : SUBMISSIONS;
+        aw__unlock(&u->driver.lock);
+        if (!inside) return;
+        aw__count_call(&u->driver);
+        aw__uring_enter(&u->ring, submit, aw__os_now() + 1000000);
+        aw__lock(&u->driver.lock);
+        int count = reap(u, events, &woken);
+        aw__unlock(&u->driver.lock);
+        aw__driver_tell(&u->driver, events, count);
+    }
+}
+
+/* Under the lock: what is queued for a ring that nobody will enter. */
 static int give_back(uring_driver *u, aw__event *events) {
     int count = 0;
     uint32_t at = *u->ring.sq_tail, head = aw__load_acquire(u->ring.sq_head);
     for (; count < AW__EVENTS && at != head; at--) {
         const struct io_uring_sqe *s = &u->ring.sqes[(at - 1) & u->ring.sq_mask];
-        if (s->user_data == WAKE) u->armed = false;
         if (s->user_data & 1) continue;
         events[count].op = pointer(s->user_data);
         events[count++].result = -ECANCELED;
@@ -345,27 +384,17 @@ static int give_back(uring_driver *u, aw__event *events) {
     return count;
 }
 
-/* Everything that the system has comes back before the memory goes, or the only thread that can ask for it. */
+/* What the system has comes back before the only thread leaves that can ask for it, and at the end. Then the rest of the
+ * queue goes as well, and nothing can be put into it any more. */
 static void uring_drain(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
-    bool mine = is_mine(u);
     aw__event events[AW__EVENTS];
-    for (;;) {
+    if (is_own(d) && is_mine(u)) bring_back(u);
+    for (int count = aw__load_relaxed(&d->closed); count;) {
         aw__lock(&d->lock);
-        uint32_t inside = u->inside;
-        /* Whose it is has left: then all that there is has never been handed over. */
-        int given = mine ? 0 : give_back(u, events);
-        struct io_uring_sqe *s = inside && mine ? aw__uring_next(&u->ring) : NULL;
-        if (s) {
-            prepare(s, IORING_OP_ASYNC_CANCEL, -1, NULL, 0);
-            s->cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
-            s->user_data = IGNORED;
-            aw__uring_push(&u->ring);
-        }
+        count = give_back(u, events);
         aw__unlock(&d->lock);
-        if (!inside) return;
-        if (mine) given = uring_collect(d, events, aw__os_now() + 10000000);
-        aw__driver_tell(d, events, given);
+        aw__driver_tell(d, events, count);
     }
 }
 

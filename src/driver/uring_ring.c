@@ -85,7 +85,7 @@ struct io_uring_sqe *aw__uring_next(aw__uring *u) {
     return s;
 }
 
-void aw__uring_enter(const aw__uring *u, uint64_t deadline) {
+void aw__uring_enter(const aw__uring *u, uint32_t submit, uint64_t deadline) {
     int saved = errno;
     struct __kernel_timespec left = {0};
     struct io_uring_getevents_arg arg = {.sigmask_sz = _NSIG / 8};
@@ -95,7 +95,7 @@ void aw__uring_enter(const aw__uring *u, uint64_t deadline) {
         left.tv_nsec = (long long)(ns % 1000000000u);
         arg.ts = (uint64_t)(uintptr_t)&left;
     }
-    syscall(__NR_io_uring_enter, u->fd, aw__uring_queued(u), deadline ? 1 : 0,
+    syscall(__NR_io_uring_enter, u->fd, submit, deadline ? 1 : 0,
             IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg, sizeof arg);
     errno = saved;
 }

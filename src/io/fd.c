@@ -218,8 +218,10 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     uint32_t direction = aw__io_direction(op), state = aw__load_acquire(&op->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&op->waker, cx->waker)) return AW_PENDING;
     if (state != AW__WAITING && aw__wait_exhausted(state, &f->lock, cx)) return AW_PENDING;
-    if (!(op->has & AW__IO_HELD)) aw__fd_keep(f);
-    op->has |= AW__IO_HELD;
+    if (state == AW__WAIT_FRESH && !(op->has & AW__IO_HELD)) {
+        aw__fd_keep(f);
+        op->has |= AW__IO_HELD;
+    }
     if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
     int n = op->driver ? aw__io_take(op) : AW__IO_AGAIN;
     while (n == AW__IO_AGAIN)
@@ -234,7 +236,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
 /* Nothing was read or written while it waited. */
 static aw_poll fd_cancel(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
-    if (!(op->has & AW__IO_HELD)) return AW_CANCELLED;
+    if (!aw__wait_began((aw__waiter *)op) && !(op->has & AW__IO_HELD)) return AW_CANCELLED;
     if (aw__io_is_given(op)) return aw__io_take_back(op, cx);
     if (aw__wait_began((aw__waiter *)op)) {
         aw__lock(&f->lock);

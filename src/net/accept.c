@@ -84,7 +84,9 @@ static void accept_discard(aw_future *f) {
 
 AW_ASYNC_DEF(aw_accept_future, .discard = accept_discard) {
     AW_BEGIN;
+    if (!self->listener || !self->conn) AW_RETURN(-EINVAL);
     aw_listener_keep(self->listener);
+    self->kept = true;
     if (self->listener->room) {
         AW_AWAIT(self->acquire, aw_semaphore_acquire(&self->listener->room->permits, 1));
         if (self->acquire.out < 0) AW_RETURN(-EBADF); /* closed */
@@ -99,7 +101,7 @@ AW_ASYNC_DEF(aw_accept_future, .discard = accept_discard) {
         if (self->nap.out < 0) AW_RETURN(self->nap.out);
     }
     AW_FINALLY;
-    if (AW_STARTED) {
+    if (self->kept) {
         if (self->permit) aw_semaphore_release(&self->listener->room->permits, 1);
         aw_listener_drop(self->listener);
     }

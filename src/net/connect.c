@@ -59,10 +59,16 @@ AW_ASYNC_DEF(aw_connect_future, .discard = connect_discard) {
     AW_END;
 }
 
+static aw_connect_future make(aw_conn **conn, const aw_addr *addr, int kind) {
+    aw_connect_future f = AW_CALL(aw_connect_future, .conn = conn, .kind = kind);
+    if (addr) f.addr = *addr;
+    return f;
+}
+
 aw_connect_future aw_connect(aw_conn **conn, const aw_addr *addr) {
-    return AW_CALL(aw_connect_future, .conn = conn, .kind = SOCK_STREAM, .addr = *addr);
+    return make(conn, addr, SOCK_STREAM);
 }
 
 aw_connect_future aw_connect_seqpacket(aw_conn **conn, const aw_addr *addr) {
-    return AW_CALL(aw_connect_future, .conn = conn, .kind = SOCK_SEQPACKET, .addr = *addr);
+    return make(conn, addr, SOCK_SEQPACKET);
 }

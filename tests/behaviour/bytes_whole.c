@@ -169,6 +169,21 @@ TEST(a_connection_that_writes_nothing_is_an_error_and_no_loop) {
     CHECK_EQ(bad.out, -EINVAL);
 }
 
+static aw_poll writes_too_much(aw_io *op, aw_cx *cx) {
+    (void)cx;
+    op->out = (int)op->size + 1;
+    return AW_READY;
+}
+
+TEST(a_connection_that_does_more_than_it_was_asked_for_is_caught) {
+    aw_conn_type type = trickle_type;
+    struct trickle c = {.conn = {&type}};
+    uint64_t random = 1;
+    type.poll = writes_too_much;
+    aw_transfer w = aw_write_all(&c.conn, "x", 1);
+    DIES(DRIVE(&w, &random, 0), "a connection of kind 'trickle' says that it wrote 2 bytes of 1");
+}
+
 TEST(a_write_that_never_waits_yields_after_its_budget) {
     uint64_t random = test_seed();
     char from[1000], to[1000];
@@ -281,4 +296,44 @@ ON_DRIVERS(cut_off_again_and_again_nothing_is_lost) {
     free(from);
     free(to);
     workers_end(rt, &m);
+}
+
+TEST(a_chain_says_how_far_it_is) {
+    aw_conn *a, *b;
+    char text[300];
+    aw_flag flag = {0};
+    CHECK_EQ(aw_duplex(&a, &b, 100), 0);
+    aw_transfer w = aw_write_all(a, text, sizeof text);
+    CHECK_EQ(POLL(&w, &flag), AW_PENDING);
+    aw_future_describe(&w.future, text, sizeof text);
+    CHECK_CONTAINS(text, "write_all: 100 bytes so far");
+    CHECK_EQ(CANCEL(&w, &flag), AW_CANCELLED);
+    aw_close(a);
+    aw_close(b);
+}
+
+/* ---- A close in between ------------------------------------------------------------------------- */
+
+/* Between two calls, when the budget is used up, nothing waits in the connection: but it is not gone. */
+TEST(a_close_between_two_calls_is_an_error) {
+    aw_conn *a, *b;
+    memory m;
+    aw_flag flag = {0};
+    aw_waker waker = aw_flag_waker(&flag);
+    aw__meter meter = {.budget = 1};
+    aw_cx cx = {&waker, NULL, &meter};
+    static char data[40000];
+    aw_set_allocator(memory_init(&m));
+    CHECK_EQ(aw_duplex(&a, &b, sizeof data), 0);
+    aw_transfer w = aw_write_all(a, data, sizeof data);
+    CHECK_EQ(aw_future_poll(&w.future, &cx), AW_PENDING);
+    CHECK(aw_flag_take(&flag));
+    CHECK_GT(w.done, 0);
+    aw_close(a);
+    aw_close(b);
+    meter.budget = 128;
+    CHECK_EQ(aw_future_poll(&w.future, &cx), AW_READY);
+    CHECK_EQ(w.out, -EBADF);
+    CHECK_EQ(memory_in_use(&m), 0);
+    aw_set_allocator(NULL);
 }

@@ -110,6 +110,22 @@ TEST(small_writes_become_few_calls) {
     CHECK_EQ(aw_writer_size(&w), 1);
 }
 
+TEST(much_goes_in_one_call_with_what_is_in_the_buffer) {
+    uint64_t random = test_seed();
+    char from[1000], to[1000], room[100];
+    fill_random(from, sizeof from, &random);
+    struct trickle t = trickle(&random, NULL, 0, to, sizeof to);
+    t.pends = t.most = 0;
+    aw_writer w = aw_writer_of(&t.conn, room, sizeof room);
+    CHECK_EQ(aw_writer_put(&w, from, 20), 0);
+    aw_writer_future f = aw_writer_write(&w, from + 20, 980);
+    CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
+    CHECK_EQ(f.out, 980);
+    CHECK_EQ(t.calls, 1);
+    CHECK_EQ(t.out_size, sizeof from);
+    CHECK_EQ(memcmp(from, to, sizeof from), 0);
+}
+
 TEST(above_high_a_writer_waits_until_below_low) {
     uint64_t random = test_seed();
     char to[100], room[50];
@@ -175,6 +191,14 @@ TEST(two_at_once_are_refused_but_more_may_be_put) {
     CHECK_EQ(memcmp(to, "abcdefgh", 8), 0);
     CHECK_EQ(POLL(&none, &flag), AW_READY);
     CHECK_EQ(none.out, -EINVAL);
+    /* Not between the bytes of another write, nor behind a shutdown. */
+    t.pends = 1;
+    two = aw_writer_write(&w, "0123456789", 10);
+    CHECK_EQ(POLL(&two, &flag), AW_PENDING);
+    CHECK_EQ(aw_writer_put(&w, "i", 1), -EBUSY);
+    t.pends = 0;
+    CHECK_EQ(POLL(&two, &flag), AW_READY);
+    CHECK_EQ(t.out_size + aw_writer_size(&w), 18);
 }
 
 TEST(without_memory_there_is_no_writer) {

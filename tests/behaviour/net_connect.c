@@ -9,6 +9,8 @@
 
 #include "support/by_hand.h"
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 /* ---- Names that the test makes up -------------------------------------------------------------- */
 
 static aw_addr known[8];
@@ -76,7 +78,7 @@ ON_DRIVERS(a_connect_that_is_never_answered_can_be_given_up) {
     size_t before = open_sockets();
     CHECK_EQ(aw_block_on(rt, AW_TIMEOUT_OF(connect_timeout, AW_MSEC(5), aw_connect(&c, &hole.at))),
              -ETIMEDOUT);
-    CHECK_EQ(open_sockets(), before);
+    WAIT_UNTIL(open_sockets() == before); /* a worker may have just been told of it */
     CHECK(c == NULL);
     black_hole_close(&hole);
     workers_end(rt, &m);
@@ -146,7 +148,7 @@ ON_DRIVERS(an_address_that_does_not_answer_is_overtaken) {
     CHECK_EQ(aw_block_on(rt, race(&c, addrs, 3, AW_MSEC(5))), 0);
     check_connected_to(c, &addrs[2]);
     aw_close(c);
-    CHECK_EQ(open_sockets(), before); /* the others are closed */
+    WAIT_UNTIL(open_sockets() == before); /* the others are closed */
     aw_listener_close(l);
     black_hole_close(&hole);
     workers_end(rt, &m);
@@ -286,16 +288,13 @@ ON_DRIVERS(a_cancelled_race_closes_all_attempts) {
 /* ---- Names ------------------------------------------------------------------------------------- */
 
 ON_DRIVERS(a_name_is_connected_to_by_the_address_that_answers) {
-    black_hole hole;
-    black_hole_open(&hole, "127.0.0.4:0");
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    uint16_t port = aw_addr_port(&hole.at);
-    aw_addr at = aw_addr_loopback(AF_INET, port);
-    aw_listener *l;
+    aw_addr at;
+    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    uint16_t port = aw_addr_port(&at);
     aw_conn *c;
-    CHECK_EQ(aw_listen(&l, &at, NULL), 0);
-    known[0] = aw_addr_loopback(AF_INET6, 1); /* the port does not matter */
+    CHECK_EQ(aw_addr_parse(&known[0], "255.255.255.255:1"), 0); /* the port does not matter */
     known[1] = aw_addr_loopback(AF_INET, 2);
     known_count = 2;
     CHECK_EQ(aw_block_on(rt, aw_connect_host(&c, "made.up", port)), 0);
@@ -303,8 +302,7 @@ ON_DRIVERS(a_name_is_connected_to_by_the_address_that_answers) {
     aw_close(c);
     CHECK_EQ(LOAD(freed), 1);
     aw_listener_close(l);
-    CHECK_EQ(aw_block_on(rt, aw_connect_host(&c, "made.up", port)), -ECONNREFUSED);
-    black_hole_close(&hole);
+    CHECK_EQ(aw_block_on(rt, aw_connect_host(&c, "made.up", port)), -ENETUNREACH);
     workers_end(rt, &m);
 }
 

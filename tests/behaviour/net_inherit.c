@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 static void set_variables(const char *fds, const char *pid, const char *names) {
     char own[32];
     snprintf(own, sizeof own, "%d", (int)getpid());
@@ -70,6 +72,11 @@ static void both_are_found(aw_addr at[2]) {
         CHECK(aw_addr_equal(&where, &at[i]));
         CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), 0);
         check_flags(aw_conn_fd(c));
+        aw_close(c);
+        close(client);
+        client = plain_client(&at[i]); /* one that comes later has what is set for all */
+        CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), 0);
+        CHECK_NE(socket_option(aw_conn_fd(c), IPPROTO_TCP, TCP_NODELAY), 0);
         aw_close(c);
         close(client);
         aw_listener_close(l);

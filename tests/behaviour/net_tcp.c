@@ -5,6 +5,8 @@
 
 #include <sys/resource.h>
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 /* ---- Talking ----------------------------------------------------------------------------------- */
 
 enum { CLIENTS = 10, ROUNDS = 20 };
@@ -118,7 +120,8 @@ TEST(an_ipv6_listener_takes_ipv4_unless_it_is_told_not_to) {
         aw_addr any = aw_addr_any(AF_INET6, 0), at, peer;
         aw_conn *client, *server;
         aw_listener *l;
-        CHECK_EQ(aw_listen(&l, &any, AW_LISTEN(.v6_only = only)), 0);
+        int error = aw_listen(&l, &any, AW_LISTEN(.v6_only = only));
+        CHECK_EQ(error, 0);
         CHECK_EQ(aw_listener_addr(l, &at), 0);
         aw_addr four = aw_addr_loopback(AF_INET, aw_addr_port(&at));
         int out = aw_block_on(rt, aw_connect(&client, &four));
@@ -306,22 +309,20 @@ TEST(a_port_that_is_taken_is_refused) {
     CHECK_EQ(open_fds(), before);
 }
 
-/* The address of a connection that was closed on this side lingers. */
+/* While a connection of the old listener is still there. */
 TEST(a_port_can_be_had_again_at_once_unless_exclusively) {
     aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
     aw_addr at;
     aw_conn *client, *server;
-    char byte;
     aw_listener *l = listen_here(AF_INET, NULL, &at);
     CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
     CHECK_EQ(aw_block_on(rt, aw_accept(l, &server)), 0);
-    aw_close(server);
     aw_listener_close(l);
-    CHECK_EQ(aw_block_on(rt, aw_read(client, &byte, 1)), 0);
-    aw_close(client);
     CHECK_EQ(aw_listen(&l, &at, AW_LISTEN(.exclusive = true)), -EADDRINUSE);
     CHECK_EQ(aw_listen(&l, &at, NULL), 0);
     aw_listener_close(l);
+    aw_close(server);
+    aw_close(client);
     workers_end(rt, NULL);
 }
 
@@ -397,6 +398,41 @@ ON_DRIVERS(several_listeners_share_a_port_and_who_comes) {
     workers_end(rt, &m);
 }
 
+/* One listener and one task for each worker, which stays there. */
+static void each_worker_accepts_for_itself(const char *driver) {
+    enum { WORKERS = 2, COME = 60 };
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, WORKERS, true}, &m, NULL);
+    aw_addr any = aw_addr_loopback(AF_INET, 0), at;
+    aw_listener *ls[WORKERS];
+    struct count_accepted *tasks[WORKERS];
+    uint32_t own[WORKERS] = {0}, all = 0;
+    CHECK_EQ(aw_listen_each(ls, WORKERS, &any, NULL), 0);
+    CHECK_EQ(aw_listener_addr(ls[0], &at), 0);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        tasks[i] = aw_spawn_at(rt, i,
+                               AW_CALL(count_accepted, .l = ls[i], .own = &own[i], .all = &all));
+    for (int i = 0; i < COME; i++)
+        close(plain_client(&at));
+    CHECK_EQ(aw_block_on(rt, AW_CALL(until_count, .count = &all, .want = COME)), 0);
+    for (int i = 0; i < WORKERS; i++) {
+        CHECK_GT(LOAD(own[i]), 0);
+        aw_listener_close(ls[i]);
+        CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
+        CHECK_EQ(aw_task_take(tasks[i]), -EBADF);
+    }
+    workers_end(rt, &m);
+}
+TEST(each_worker_accepts_for_itself_by_epoll) {
+    each_worker_accepts_for_itself("epoll");
+}
+TEST(each_worker_accepts_for_itself_by_poll) {
+    each_worker_accepts_for_itself("poll");
+}
+TEST(each_worker_accepts_for_itself_by_uring) {
+    each_worker_accepts_for_itself("uring");
+}
+
 TEST(when_one_of_several_cannot_listen_none_does) {
     size_t before = open_fds();
     aw_addr at;
@@ -448,6 +484,12 @@ TEST(what_makes_no_sense_is_refused) {
     aw_addr elsewhere;
     CHECK_EQ(aw_addr_parse(&elsewhere, "192.0.2.1:0"), 0);
     CHECK_EQ(aw_listen(&l, &elsewhere, NULL), -EADDRNOTAVAIL);
+    CHECK_EQ(aw_block_on(rt, aw_accept(NULL, &c)), -EINVAL);
+    l = listen_here(AF_INET, NULL, &at);
+    CHECK_EQ(aw_block_on(rt, aw_accept(l, NULL)), -EINVAL);
+    aw_listener_close(l);
+    l = NULL;
+    CHECK_EQ(aw_block_on(rt, aw_connect(&c, NULL)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect(&c, &none)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect(NULL, &at)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect_seqpacket(&c, &at)), -EINVAL);

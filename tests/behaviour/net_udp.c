@@ -5,6 +5,8 @@
 
 #include <net/if.h>
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 static aw_conn *bind_here(int family, aw_addr *at) {
     aw_conn *c;
     aw_addr any_port = aw_addr_loopback(family, 0);

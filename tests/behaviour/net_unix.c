@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
 /* A path that is nobody else's. */
 static aw_addr path_of(const char *name) {
     static char folder[] = "/tmp/awake-unix-XXXXXX";
@@ -45,7 +47,8 @@ static void exchange(struct io_setup how, aw_addr at, bool messages) {
     aw_conn *client, *server;
     aw_addr peer, local;
     char buf[16] = "";
-    CHECK_EQ(aw_listen(&l, &at, AW_LISTEN(.seqpacket = messages)), 0);
+    int error = aw_listen(&l, &at, AW_LISTEN(.seqpacket = messages));
+    CHECK_EQ(error, 0);
     check_flags(aw_listener_fd(l));
     CHECK_EQ(aw_listener_addr(l, &local), 0);
     CHECK(aw_addr_equal(&local, &at));

@@ -17,7 +17,7 @@ struct trickle {
     aw_conn conn;
     uint64_t *random;
     /* What to do. */
-    unsigned most;  /* bytes in one call */
+    unsigned most;  /* bytes in one call; 0: all that is asked for */
     unsigned pends; /* one in so many polls finds nothing yet; 0: none */
     unsigned wins;  /* one in so many cancelled calls finishes all the same; 0: none */
     const char *in; /* what can be read; then comes the end, or an error, once */
@@ -49,7 +49,7 @@ static inline int trickle_move(struct trickle *t, aw_io *op) {
         asked += parts[i].iov_len;
     if (!asked) return 0;
     size_t left = reads ? t->in_size - t->in_at : t->out_room - t->out_size,
-           n = 1 + test_random(t->random) % t->most;
+           n = t->most ? 1 + test_random(t->random) % t->most : asked;
     if (!left && reads) {
         int error = t->in_error;
         t->in_error = 0;

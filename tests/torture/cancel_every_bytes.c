@@ -116,7 +116,7 @@ static void make_reader(void) {
 /* What was taken is written down; the rest follows in the cleanup. */
 static void note(const void *data, size_t size) {
     CHECK_LE(scene.done + size, SIZE);
-    memcpy(scene.to + scene.done, data, size);
+    if (size) memcpy(scene.to + scene.done, data, size);
     scene.done += size;
 }
 static aw_future *rest_of_reader(void) {
@@ -350,4 +350,63 @@ TEST(writer_frame) {
 TEST(reader_frame) {
     cut_everywhere(
         (struct specimen){make_frame_in, take_frame_in, rest_after_frame, NULL, check_frame_in});
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------- */
+
+/* cancel-at-every-await: aw_copy_future */
+static aw_copy_future copy, copy_rest;
+static aw_future *make_copy(void) {
+    make_reader();
+    copy = aw_copy(&reader, &scene.u.conn);
+    return &copy.future;
+}
+static void take_copy(aw_future *f) {
+    (void)f;
+    CHECK_EQ(copy.out, SIZE);
+}
+static aw_future *rest_of_copy(void) {
+    if (!scene.made) return nothing();
+    copy_rest = aw_copy(&reader, &scene.u.conn);
+    return &copy_rest.future;
+}
+static void check_copy(void) {
+    if (scene.made) CHECK_EQ(copy.done + copy_rest.done, SIZE);
+    check_scene();
+}
+TEST(copy_to_the_end) {
+    cut_everywhere((struct specimen){make_copy, take_copy, rest_of_copy, NULL, check_copy});
+}
+
+/* cancel-at-every-await: aw_copy_bidirectional_future */
+static aw_copy_bidirectional_future both, both_rest;
+static aw_reader other_reader;
+static char other_room[20], other_to[MUCH];
+static aw_future *make_both(void) {
+    make_reader();
+    other_reader = aw_reader_of(&scene.u.conn, other_room, sizeof other_room);
+    scene.u.out = other_to;
+    both = aw_copy_bidirectional(&reader, &other_reader);
+    return &both.future;
+}
+static void take_both(aw_future *f) {
+    (void)f;
+    CHECK_EQ(both.out, 0);
+}
+static aw_future *rest_of_both(void) {
+    if (!scene.made) return nothing();
+    both_rest = aw_copy_bidirectional(&reader, &other_reader);
+    return &both_rest.future;
+}
+static void check_both(void) {
+    if (scene.made) {
+        CHECK_EQ(both.there.done + both_rest.there.done, SIZE);
+        CHECK_EQ(both.back.done + both_rest.back.done, SIZE);
+        CHECK_EQ(memcmp(other_to, text, SIZE), 0);
+        CHECK(scene.t.shut && scene.u.shut);
+    }
+    check_scene();
+}
+TEST(copy_both) {
+    cut_everywhere((struct specimen){make_both, take_both, rest_of_both, NULL, check_both});
 }
