@@ -32,11 +32,11 @@ class Missing(Exception):
 
 
 class Kind:
-    """A server: its program, its driver (None: none of Awake's), and the one it is compared with."""
+    """A server: its program, its driver (None: none of Awake's), the one it is compared with, and a last argument."""
 
-    def __init__(self, text, program, mode, threads, driver=None, raw=None, flavour=None):
+    def __init__(self, text, program, mode, threads, driver=None, raw=None, more=None):
         self.text, self.program, self.mode, self.threads = text, program, mode, threads
-        self.driver, self.raw, self.flavour = driver, raw, flavour
+        self.driver, self.raw, self.more = driver, raw, more
 
     @property
     def shares(self):
@@ -77,7 +77,7 @@ class Server:
         cpus = os.sched_getaffinity(0) if kind.shares else {min(os.sched_getaffinity(0))}
         self.process = subprocess.Popen(
             [*before, build / "bench" / "net" / kind.program, kind.mode, str(kind.threads),
-             *([kind.flavour] if kind.flavour else [])], env=environment,
+             *([kind.more] if kind.more else [])], env=environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         first = self.process.stdout.readline().split()
@@ -309,8 +309,24 @@ def transfer(build, rounds, show):
         if kind in found.results:
             rows.append((kind.text, f"{found.median(kind, 'rate'):.0f}", ratio_text(found.ratio(kind, "rate")),
                          f"{found.median(kind, 'cpu'):.0f}", ratio_text(found.ratio(kind, "cpu"))))
+    for driver in ("epoll", "poll", "uring"):
+        proxy = Kind(f"through a proxy of Awake, {driver}", "awake", "proxy", 0, driver)
+        try:
+            results = [through(build, proxy, Kind("", "raw_epoll", "sink", 1)) for _ in range(rounds)]
+        except Missing:
+            continue
+        rows.append((proxy.text, *(f"{statistics.median(r[m] for r in results):.0f}" if m else "" for m in
+                                   ("rate", "", "cpu", ""))))
     show(rows, (0,))
     print()
+
+
+def through(build, proxy, kind):
+    """A transfer by way of a proxy; the processor time is the proxy's. Three processes share two processors."""
+    with Server(build, kind) as server:
+        proxy.more = server.port
+        with Server(build, proxy) as middle:
+            return load(build, proxy, middle, "transfer", bytes=1 << 30)
 
 
 def connections(build, rounds, show):

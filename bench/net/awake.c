@@ -7,6 +7,7 @@
  *     lean      an async function without a buffer: it waits until there is something, and has a buffer only while it is
  *               served. For many connections that have nothing to say
  *     sink      reads a transfer to its end, and answers with its checksum
+ *     proxy     passes everything on to the port that follows THREADS, and back
  *
  * THREADS is how many workers there are; 0: on the current thread. "per-core" after it: they do not steal, and
  * each has a listener of its own. AWAKE_DRIVER says
@@ -17,6 +18,9 @@
 
 static aw_notify stop = AW_NOTIFY_INIT;
 static aw_runtime *rt;
+static aw_addr behind; /* where a proxy passes things on to */
+
+enum { PROXY_BUFFER = 65536 };
 
 /* ---- A connection ----------------------------------------------------------------------------- */
 
@@ -107,11 +111,31 @@ AW_ASYNC(int, sink, aw_conn *conn; char *buffer; net_sum sum; net_receipt receip
     AW_END;
 }
 
+AW_ASYNC(int, proxy, aw_conn *conn; aw_conn * server; aw_reader there; aw_reader back;
+         aw_connect_future connect; aw_copy_bidirectional_future both;) {
+    AW_BEGIN;
+    AW_AWAIT(self->connect, aw_connect(&self->server, &behind));
+    if (self->connect.out < 0) AW_RETURN(self->connect.out);
+    net_check(aw_reader_init(&self->there, self->conn, PROXY_BUFFER) == 0 &&
+                  aw_reader_init(&self->back, self->server, PROXY_BUFFER) == 0,
+              "buffers");
+    AW_AWAIT(self->both, aw_copy_bidirectional(&self->there, &self->back));
+    AW_RETURN(self->both.out);
+    AW_FINALLY;
+    aw_reader_free(&self->there);
+    aw_reader_free(&self->back);
+    aw_close(self->server);
+    aw_close(self->conn);
+    AW_END;
+}
+
 static void spawn_for(aw_conn *conn) {
     if (server_mode("fiber"))
         aw_task_drop(aw_spawn(AW_CALL(echo_fiber, .conn = conn)));
     else if (server_mode("lean"))
         aw_task_drop(aw_spawn(AW_CALL(echo_lean, .conn = conn)));
+    else if (server_mode("proxy"))
+        aw_task_drop(aw_spawn(AW_CALL(proxy, .conn = conn)));
     else if (server_mode("sink"))
         aw_task_drop(aw_spawn(AW_CALL(sink, .conn = conn)));
     else
@@ -177,6 +201,11 @@ int main(int argc, char **argv) {
     options.workers = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     options.flavour = options.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
     if (argc > 3 && strcmp(argv[3], "per-core") == 0) options.flavour = AW_THREAD_PER_CORE;
+    if (argc > 3 && strcmp(argv[1], "proxy") == 0) {
+        char text[32];
+        snprintf(text, sizeof text, "127.0.0.1:%s", argv[3]);
+        net_check(aw_addr_parse(&behind, text) == 0, "a port");
+    }
     net_check(aw_runtime_new(&rt, &options) == 0, "a runtime");
     server_begin(argc, argv, notify_stop);
     aw_listener *listeners[16];
