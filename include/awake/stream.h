@@ -25,6 +25,7 @@
  *                    Cancelled, or discarded, it loses nothing: the item is there for the next one.
  *   aw_stream_close  a future that gives up whatever the stream and its sources hold: a generator half-way, futures in
  *                    flight. Not needed after the end, nor for what holds nothing (arrays, functions over them).
+ *                    A frame or fiber that ends while such a stream of its own is open is caught.
  *                    Cleanup: it is not cut short by a cancel. A closed stream is at its end.
  *
  * An item that owns something needs a way to be dropped: aw_stream_drop_with(&s, fn). It is called for items that

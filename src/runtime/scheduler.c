@@ -45,12 +45,14 @@ static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
     rt->meter.budget = rt->budget;
     rt->meter.armed = rt->meter.outside = rt->meter.cancelling = rt->meter.fail = 0;
     rt->meter.own = 0;
+    rt->meter.opened = t->opened;
     rt->current = t;
     t->flags = flags;
     aw_poll r = AW__UNLIKELY(flags & (AW__FREELY | AW__CANCEL)) ? poll_special(rt, t, f, cx)
                                                                 : aw_future_poll(f, cx);
     rt->current = NULL;
     t->armed += rt->meter.armed;
+    t->opened = (uint16_t)rt->meter.opened;
     rt->outside += rt->meter.outside;
     if (AW__UNLIKELY(flags & AW__MAIN)) rt->main_outside += rt->meter.outside;
     if (AW__UNLIKELY(rt->meter.fail | rt->meter.cancelling || flags & AW__COUNTED))
@@ -243,6 +245,7 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far, aw__u
     rt->outside += rt->main_outside = so_far->outside;
     t->fail = (int16_t)so_far->fail;
     t->cancelling = 0;
+    t->opened = (uint16_t)so_far->opened;
     t->status = AW__RUNNING;
     aw__task_wake_local(rt, t);
     int error = aw__rt_run(rt, until);
@@ -295,7 +298,10 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     while (!(owner = aw__rt_acquire(rt))) {
         meter.fail = 0;
         r = fail ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
-        if (r != AW_PENDING) break;
+        if (r != AW_PENDING) {
+            aw__check_left_by_main(f, meter.opened);
+            break;
+        }
         meter.budget = rt->budget;
         if (!fail && meter.fail)
             fail = meter.fail; /* and cancel it at once */

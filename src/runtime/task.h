@@ -46,7 +46,8 @@ struct aw__task {
         };
         uint64_t word; /* atomic: of a runtime with workers, in place of both: workers/word.h */
     };
-    int32_t status;      /* atomic: see AW__RUNNING; written by the owner when it ends */
+    int16_t status;      /* atomic: see AW__RUNNING; written by the owner when it ends */
+    uint16_t opened;     /* owner: what it has opened, and not ended: core/opened.h */
     int32_t armed;       /* owner: waits that will wake it */
     uint16_t flags;      /* owner */
     int16_t fail;        /* owner: the code of AW_FAIL */
