@@ -40,6 +40,18 @@ typedef struct aw__block {
     uint32_t head, count, slots;
 } aw__block;
 
+/* Where senders put messages without disturbing receivers: src/sync/back.h. */
+typedef struct aw__back {
+    uint32_t lock;
+    uint32_t room;   /* atomic: so many more may be put in; 0: it is shut */
+    uint32_t pushed; /* so many were, and are not counted in the channel */
+    uint32_t tail;   /* the slot for the next one */
+    uint32_t slots;
+    uint32_t least; /* it is opened for so many */
+    size_t size;
+    unsigned char *items;
+} aw__back;
+
 /* The channel whatever its type. Must outlive its waiters and each call, and stays where it is. */
 typedef struct aw_channel {
     uint32_t lock;
@@ -58,6 +70,8 @@ typedef struct aw_channel {
     aw_release_fn *release;
     const aw_allocator *allocator;
     uint32_t sender_count, receiver_count, weak_count;
+    char apart[28]; /* what both sides write lies a line of the cache apart */
+    aw__back back;
 } aw_channel;
 
 #define AW_CHANNEL(T)                                                                              \
