@@ -160,6 +160,10 @@ AW_API int aw__channel_try_send(aw_channel *c, const void *value);
 /* 0; -EAGAIN: empty; -EPIPE: closed, and nothing will come any more. */
 #define aw_channel_try_recv(c, value) aw__channel_try_recv(&(c)->channel, AW__ITEM(c, value))
 AW_API int aw__channel_try_recv(aw_channel *c, void *value);
+/* As many as are there, up to n: how many; or as above. */
+#define aw_channel_try_recv_many(c, array, n)                                                      \
+    aw__channel_try_recv_many(&(c)->channel, AW__ITEM(c, array), (n))
+AW_API int aw__channel_try_recv_many(aw_channel *c, void *values, uint32_t n);
 /* A permit: one slot is kept for who has it, who sends by it or gives it back. -EAGAIN: full; -EPIPE: closed; -EINVAL:
  * an unbounded channel has none. */
 #define aw_channel_try_reserve(c) aw__channel_try_reserve(&(c)->channel)

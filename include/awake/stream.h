@@ -200,7 +200,10 @@ static inline aw_stream_collect_future aw_stream_collect_of(aw_stream *s, void *
     return f;
 }
 
-#define aw_stream_next(s)  aw_stream_next_of(&(s)->stream)
+#define aw_stream_next(s) aw_stream_next_of(&(s)->stream)
+/* Without waiting: 1, 0 or an error, as above; -EAGAIN: nothing is there now. By one task at a time, too. */
+#define aw_stream_try_next(s) aw_stream_try_next_of(&(s)->stream)
+AW_API int aw_stream_try_next_of(aw_stream *s);
 #define aw_stream_close(s) aw_stream_close_of(&(s)->stream)
 #define aw_stream_drain(s) aw_stream_drain_of(&(s)->stream)
 #define aw_stream_collect(s, array, capacity)                                                      \

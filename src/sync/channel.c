@@ -226,6 +226,15 @@ static int receive_many(aw_channel *c, char *values, uint32_t n, aw__after *a) {
     return (int)got;
 }
 
+int aw__channel_try_recv_many(aw_channel *c, void *values, uint32_t n) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__channel_lock(c);
+    int r = receive_many(c, values, n, &a);
+    unlock(c, &a);
+    return r;
+}
+
 static void release_items(aw_release_fn *release, void *items, size_t size, size_t count) {
     for (size_t i = 0; release && i < count; i++)
         release((char *)items + i * size);

@@ -390,6 +390,22 @@ TEST(receive_many_takes_what_is_there_up_to_what_it_wants) {
     aw_channel_free(&c);
 }
 
+TEST(trying_to_receive_many_takes_what_is_there_and_does_not_wait) {
+    ints c;
+    int got[4] = {0};
+    init(&c, 3);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 4), -EAGAIN);
+    fill(&c, 1, 3);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 0), 0);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 2), 2);
+    CHECK_EQ(got[1], 2);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 4), 1);
+    CHECK_EQ(got[0], 3);
+    aw_channel_close(&c);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 4), -EPIPE);
+    aw_channel_free(&c);
+}
+
 TEST(receive_many_that_waited_takes_what_came_meanwhile_and_lets_senders_go_on) {
     ints c;
     aw_flag flag = {0}, sender[3] = {{0}};
