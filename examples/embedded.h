@@ -5,23 +5,15 @@
 #define EMBEDDED_H
 
 #include <awake.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A runtime without threads of its own, and the descriptor to watch. (What waits by poll(2) has none: if the
- * environment asks for that, it is not what we want.) */
+/* A runtime without threads of its own, and the descriptor to watch. */
 static inline int embedded_runtime(aw_runtime **rt) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     options.flavour = AW_CURRENT_THREAD;
     int fd = aw_runtime_new(rt, &options);
     if (fd == 0) fd = aw_runtime_fd(*rt);
-    if (fd == -ENOTSUP) {
-        aw_runtime_free(*rt);
-        options.driver = "epoll";
-        fd = aw_runtime_new(rt, &options);
-        if (fd == 0) fd = aw_runtime_fd(*rt);
-    }
     if (fd < 0) fprintf(stderr, "no runtime to embed: %s\n", strerror(-fd));
     return fd;
 }
