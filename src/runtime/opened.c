@@ -16,7 +16,8 @@ static void count_in(aw__open *o, aw_cx *cx) {
 
 /* The fiber on whose stack it lies, among those on whose stacks this thread is. */
 static aw__fiber *fiber_of(const aw__open *o) {
-    uintptr_t at = (uintptr_t)o;
+    if (AW__LIKELY(!aw__fiber_here)) return NULL;
+    uintptr_t at = (uintptr_t)aw__side_place(o);
     for (aw__fiber *f = aw__fiber_here; f; f = f->outer)
         if (at >= (uintptr_t)f->stack->low && at < (uintptr_t)f) return f;
     return NULL;

@@ -350,10 +350,17 @@ static __attribute__((noinline)) aw_poll sent_to_waiter(aw_channel_future *f, aw
 
 static aw_poll send_poll(aw_future *self, aw_cx *cx) {
     aw_channel_future *f = (aw_channel_future *)self;
+    aw__waiter *w = (aw__waiter *)f;
     aw_channel *c = f->channel;
-    if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
-    if (aw__back_has_room(c) && !aw__wait_began((aw__waiter *)f) && aw__back_push(c, f->value))
-        return done_at_once(f, true, cx);
+    uint32_t state = aw__load_acquire(&self->state);
+    if (AW__LIKELY(state == AW__WAIT_FRESH)) {
+        if (aw__wait_exhausted(state, &c->lock, cx)) return AW_PENDING;
+        if (aw__back_has_room(c) && aw__back_push(c, f->value)) return done_at_once(f, true, cx);
+    } else if (aw__wait_goes_on(w, &c->lock, cx)) {
+        return AW_PENDING;
+    } else if (state == AW__WAIT_DONE) {
+        return aw__wait_done(w, &c->lock, cx);
+    }
     aw__channel_lock(c);
     bool usual = self->state == AW__WAIT_FRESH && !is_closed(c) && !is_full(c);
     if (AW__UNLIKELY(!usual || aw__blocks_full(c))) return send_locked(self, cx);
