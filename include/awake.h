@@ -17,6 +17,7 @@
 #include <awake/group.h>     /* join, try_join, select over unlike futures */
 #include <awake/runtime.h>   /* block_on and run */
 #include <awake/hooks.h>     /* be told of threads and tasks */
+#include <awake/embed.h>     /* a runtime inside somebody else's loop */
 #include <awake/task.h>      /* spawn, join handles, abort */
 #include <awake/time.h>      /* sleep, interval, the clock */
 #include <awake/timeout.h>   /* giving up after a while */
@@ -47,6 +48,19 @@
 #include <awake/merge.h>     /* several streams as one, items in groups */
 #include <awake/buffered.h>  /* a future for each item, several at once */
 #include <awake/io.h>        /* reading and writing descriptors */
+#include <awake/addr.h>      /* addresses of sockets */
+#include <awake/resolve.h>   /* the addresses of a name */
+#include <awake/net.h>       /* listening, accepting, connecting */
+#include <awake/udp.h>       /* datagrams */
+#include <awake/unix.h>      /* Unix sockets, passing descriptors, pipes */
+#include <awake/inherit.h>   /* sockets that the program was started with */
+#include <awake/bytes.h>     /* all of them: write_all, read_exact */
+#include <awake/reader.h>    /* a buffer for reading: lines, parts, to the end */
+#include <awake/writer.h>    /* a buffer for writing, with watermarks */
+#include <awake/frame.h>     /* messages with their length in front */
+#include <awake/lines.h>     /* lines and frames as a stream */
+#include <awake/duplex.h>    /* two connections in memory */
+#include <awake/copy.h>      /* from one connection to another, from a file */
 #include <awake/local.h>     /* values that belong to a task */
 #include <awake/alloc.h>     /* bring your own allocator */
 #include <awake/log.h>       /* what the library has to say */

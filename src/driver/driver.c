@@ -29,12 +29,14 @@ void aw__driver_let_go(aw__driver *d) {
     aw__release(d->allocator, d, d->type->size);
 }
 
-int aw__driver_open(aw__driver **out, const aw__driver_type *type, const aw_allocator *allocator) {
+int aw__driver_open(aw__driver **out, const aw__driver_type *type, const aw_allocator *allocator,
+                    const uint64_t *owner) {
     aw__driver *d = aw__alloc(allocator, type->size);
     if (!d) return -ENOMEM;
     memset(d, 0, type->size);
     d->type = type;
     d->allocator = allocator;
+    d->owner = owner;
     d->refs = 1;
     d->generation = aw__fork_generation;
     int error = type->open(d);

@@ -12,7 +12,9 @@
  *   4. In the child of a fork nothing is taken out: what the system has there is the parent's.
  *   5. A backend may instead take operations and complete them (`submit`): then nothing is registered, and an event names the
  *      operation that came back. Which of the two a descriptor gets is decided where it first waits.
- *   6. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
+ *   6. Where no work is stolen a backend may use something that only one thread can enter (`owner`): that thread then leaves
+ *      nothing behind when it goes, and what others want of it waits until it looks.
+ *   7. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
  *      told, and everything later is refused. */
 #ifndef AW_DRIVER_DRIVER_H
 #define AW_DRIVER_DRIVER_H
@@ -28,8 +30,9 @@ struct aw__fd;
 struct aw_io;
 typedef struct aw__driver aw__driver;
 
-/* What is ready: bits of an event. */
-enum { AW__READABLE = 1, AW__WRITABLE = 2, AW__BOTH = 3 };
+/* What is ready: bits of an event. With AW__MORE a read that gets less than it asked for does not mean that nothing is left: the
+ * end has been seen, an error, or urgent data. */
+enum { AW__READABLE = 1, AW__WRITABLE = 2, AW__BOTH = 3, AW__MORE = 4 };
 
 typedef struct aw__event {
     union {
@@ -63,13 +66,17 @@ typedef struct aw__driver_type {
     int (*submit)(aw__driver *d, struct aw_io *op, uint32_t poll);
     int (*cancel)(aw__driver *d, struct aw_io *op);
     void (*flush)(aw__driver *d);
-    /* At the end: have all come back, and wait for them. NULL: there are none. */
+    /* At the end, and when its owner leaves: have all come back, and wait for them. NULL: there are none. */
     void (*drain)(aw__driver *d);
+    /* From now on any thread may enter. By the owner. NULL: so it is. */
+    int (*share)(aw__driver *d);
     /* Collect what has happened, or sleep until something does, until `deadline` (CLOCK_MONOTONIC; 0: do not) or an
      * interrupt. Returns how many. */
     int (*collect)(aw__driver *d, aw__event *events, uint64_t deadline);
     /* End the current or the next sleep. Any thread. */
     void (*interrupt)(aw__driver *d);
+    /* A descriptor that is readable when there is something to collect, or an interrupt. NULL: there is none. */
+    int (*pollable)(aw__driver *d);
 } aw__driver_type;
 
 typedef struct aw__driver_entry {
@@ -85,6 +92,9 @@ typedef struct aw__driver_counters {
 struct aw__driver {
     const aw__driver_type *type;
     const aw_allocator *allocator;
+    const uint64_t *
+        owner; /* atomic, and what it points to: the number of the only thread that may enter, or 0;
+                              NULL: any may */
     uint32_t generation; /* of the process that made it: in the child of a fork it is not touched */
     uint32_t refs;       /* atomic: of who uses it, and of each descriptor */
     aw__driver_counters counters;
@@ -105,7 +115,8 @@ static inline void aw__count_call(aw__driver *d) {
 
 /* The backend that is named, or NULL; by default the best that works here. */
 const aw__driver_type *aw__driver_named(const char *name);
-int aw__driver_open(aw__driver **d, const aw__driver_type *type, const aw_allocator *allocator);
+int aw__driver_open(aw__driver **d, const aw__driver_type *type, const aw_allocator *allocator,
+                    const uint64_t *owner);
 /* By the runtime, at its end: whoever waits is told. And when nobody can interrupt it any more. */
 void aw__driver_close(aw__driver *d);
 void aw__driver_free(aw__driver *d);

@@ -88,7 +88,8 @@ static void epoll_remove(aw__driver *d, int fd, uint32_t index) {
 /* An error makes everything go on that waits: the call that follows says what it is. */
 static uint32_t ready_of(uint32_t events) {
     uint32_t ready = 0;
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLHUP | EPOLLERR)) ready |= AW__READABLE;
+    if (events & EPOLLIN) ready |= AW__READABLE;
+    if (events & (EPOLLRDHUP | EPOLLPRI | EPOLLHUP | EPOLLERR)) ready |= AW__READABLE | AW__MORE;
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) ready |= AW__WRITABLE;
     return ready;
 }
@@ -128,6 +129,10 @@ static int epoll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     return count;
 }
 
+static int epoll_pollable(aw__driver *d) {
+    return ((epoll_driver *)d)->epoll;
+}
+
 const aw__driver_type aw__epoll_driver = {
     .name = "epoll",
     .size = sizeof(epoll_driver),
@@ -137,4 +142,5 @@ const aw__driver_type aw__epoll_driver = {
     .remove = epoll_remove,
     .collect = epoll_collect,
     .interrupt = epoll_interrupt,
+    .pollable = epoll_pollable,
 };

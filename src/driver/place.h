@@ -8,11 +8,19 @@
 #include "core/atomic.h"
 #include "driver/driver.h"
 #include "os/park.h"
+#include "os/thread.h"
 
 typedef struct aw__place {
     uint32_t word;
     aw__driver *driver; /* atomic; NULL until it is needed, and then always the same */
+    uint64_t owner;     /* atomic: the number of the thread that sleeps there, or 0 */
 } aw__place;
+
+/* By that thread: when it begins, and when another one may. */
+static inline void aw__place_begin(aw__place *p) {
+    aw__store_relaxed(&p->owner, aw__os_thread_number());
+}
+void aw__place_leave(aw__place *p);
 
 /* What came while it slept, to be told when it is awake in every respect. */
 typedef struct aw__events {
@@ -30,7 +38,9 @@ static inline bool aw__place_park(aw__place *p, uint64_t deadline, aw__events *e
 }
 
 static inline void aw__place_unpark(aw__place *p) {
-    if (aw__os_unpark(&p->word)) p->driver->type->interrupt(p->driver);
+    if (!aw__os_unpark(&p->word)) return;
+    aw__driver *d = aw__load_acquire(&p->driver);
+    d->type->interrupt(d);
 }
 
 static inline void aw__place_tell(aw__place *p, const aw__events *e) {
@@ -39,7 +49,7 @@ static inline void aw__place_tell(aw__place *p, const aw__events *e) {
 
 /* Look, without sleeping. */
 static inline void aw__place_turn(aw__place *p) {
-    aw__driver *d = aw__load_acquire(&p->driver); /* another thread may have made it just now */
+    aw__driver *d = aw__load_acquire(&p->driver);
     if (d) aw__driver_turn(d);
 }
 

@@ -128,7 +128,7 @@ static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
 /* ---- Collecting ------------------------------------------------------------------------------- */
 
 static short asked(uint32_t wanted) {
-    return (short)((wanted & AW__READABLE ? POLLIN | POLLPRI : 0) |
+    return (short)((wanted & AW__READABLE ? POLLIN | POLLRDHUP | POLLPRI : 0) |
                    (wanted & AW__WRITABLE ? POLLOUT : 0));
 }
 
@@ -141,7 +141,7 @@ static nfds_t set_fill(const poll_driver *p, const struct set *set) {
         if (w->fd < 0 || !w->wanted) continue;
         if (n == set->capacity) break; /* it has grown: who looks again sees the rest */
         set->polled[n] = (struct pollfd){w->fd, asked(w->wanted), 0};
-        set->places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted};
+        set->places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted | AW__MORE};
     }
     return n;
 }
@@ -162,11 +162,14 @@ static void empty_pipe(const poll_driver *p) {
 /* What is told is not asked for any more. */
 static bool tell_once(poll_driver *p, aw__event *e, short events) {
     uint32_t ready = 0;
-    if (events & (POLLIN | POLLPRI | POLLHUP | POLLERR | POLLNVAL)) ready |= AW__READABLE;
+    if (events & POLLIN) ready |= AW__READABLE;
+    if (events & (POLLRDHUP | POLLPRI | POLLHUP | POLLERR | POLLNVAL))
+        ready |= AW__READABLE | AW__MORE;
     if (events & (POLLOUT | POLLHUP | POLLERR | POLLNVAL)) ready |= AW__WRITABLE;
     ready &= e->ready;
     e->ready = ready;
-    if (!ready || e->index >= p->capacity || p->watched[e->index].age != e->age) return false;
+    if (!(ready & AW__BOTH) || e->index >= p->capacity || p->watched[e->index].age != e->age)
+        return false;
     p->watched[e->index].wanted &= ~ready;
     return true;
 }

@@ -9,7 +9,10 @@
  *      queues something elsewhere calls `flush`.
  *   3. An operation has its own address as its mark; the odd ones are of this file.
  *   4. An eventfd that is polled ends a sleep: each write to it is one completion.
- *   5. When a thread ends, the system cancels what that thread had handed over: it is given again (io/given.c). */
+ *   5. When a thread ends, the system cancels what that thread had handed over: it is given again (io/given.c).
+ *   6. A ring with an owner is entered by that one only, which is cheaper; others put into its queue, and interrupt it. It
+ *      belongs to the thread that first looked into it: a later owner makes another one, and takes over what is queued. So
+ *      who leaves has everything come back that the system has. Systems before 6.1 have no such rings: then it is like the others. */
 #define _GNU_SOURCE
 #include "driver/uring.h"
 
@@ -21,6 +24,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,6 +34,7 @@
 #include "io/here.h"
 #include "os/fork.h"
 #include "os/park.h"
+#include "os/thread.h"
 
 enum { SUBMISSIONS = 256, COMPLETIONS = 4096, MOST = 0x7ffff000 };
 enum { WAKE = 1, IGNORED = 3 }; /* marks */
@@ -38,6 +43,7 @@ typedef struct uring_driver {
     aw__driver driver;
     aw__uring ring;
     int wake;
+    uint64_t thread; /* atomic: with an owner: whose ring it is; 0: nobody's yet */
     bool armed;      /* the eventfd is polled */
     uint32_t inside; /* operations that the system has */
     /* For the submission in the same place, which reads it when it is handed over. */
@@ -53,7 +59,11 @@ static uint64_t mark_of(const void *p) {
 
 static int uring_open(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
-    int error = aw__uring_open(&u->ring, SUBMISSIONS, COMPLETIONS);
+    int error = aw__uring_open(&u->ring, SUBMISSIONS, COMPLETIONS, d->owner);
+    if (error == -ENOSYS && d->owner) {
+        d->owner = NULL;
+        error = aw__uring_open(&u->ring, SUBMISSIONS, COMPLETIONS, false);
+    }
     if (error) return error;
     u->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (u->wake >= 0) return 0;
@@ -179,13 +189,29 @@ static void uring_interrupt(aw__driver *d) {
 
 static void enter(uring_driver *u, uint64_t deadline) {
     aw__count_call(&u->driver);
-    aw__uring_enter(&u->ring, deadline);
+    aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
     /* It failed: the system is short of something. The owner, who may sleep, tries again. */
     if (aw__uring_queued(&u->ring) && !aw__driver_is_own(&u->driver)) uring_interrupt(&u->driver);
 }
 
+/* Whether this thread may make the ring its own. */
+static bool is_own(const aw__driver *d) {
+    const uint64_t *owner = aw__load_relaxed(&d->owner);
+    return !owner || aw__load_relaxed(owner) == aw__os_thread_number();
+}
+
+/* Whether it has. */
+static bool is_mine(const uring_driver *u) {
+    return !aw__load_relaxed(&u->driver.owner) ||
+           aw__load_relaxed(&u->thread) == aw__os_thread_number();
+}
+
 static void uring_flush(aw__driver *d) {
-    enter((uring_driver *)d, 0);
+    uring_driver *u = (uring_driver *)d;
+    if (!is_own(d) || !is_mine(u))
+        uring_interrupt(d); /* the owner will do it; nobody else would find what comes back */
+    else if (aw__uring_queued(&u->ring))
+        enter(u, 0);
 }
 
 /* ---- Out of the ring -------------------------------------------------------------------------- */
@@ -218,6 +244,48 @@ static int reap(uring_driver *u, aw__event *events, bool *woken) {
     return count;
 }
 
+/* Under the lock: what was queued, in the same order. */
+static void move_queue(uring_driver *u, const aw__uring *from, aw__uring *to) {
+    struct msghdr heads[SUBMISSIONS];
+    memcpy(heads, u->heads, sizeof heads);
+    for (uint32_t at = aw__load_acquire(from->sq_head); at != *from->sq_tail; at++) {
+        uint32_t place = at & from->sq_mask;
+        const struct io_uring_sqe *old = &from->sqes[place];
+        if (old->user_data == WAKE) continue; /* it will be armed again */
+        struct io_uring_sqe *s = aw__uring_next(to);
+        *s = *old;
+        if (old->addr == mark_of(&u->heads[place])) {
+            s->addr = mark_of(&u->heads[s - to->sqes]);
+            u->heads[s - to->sqes] = heads[place];
+        }
+        aw__uring_push(to);
+    }
+}
+
+/* Under the lock. The system has nothing of the one that there is. */
+static int replace(uring_driver *u, bool alone) {
+    aw__uring ring;
+    int error = aw__uring_open(&ring, SUBMISSIONS, COMPLETIONS, alone);
+    if (error) return error;
+    move_queue(u, &u->ring, &ring);
+    aw__uring_close(&u->ring);
+    u->ring = ring;
+    u->armed = false;
+    aw__store_relaxed(&u->thread, (uint64_t)0);
+    return 0;
+}
+
+/* By the owner: make the ring his. False: that is not possible now. */
+static bool adopt(uring_driver *u) {
+    if (AW__LIKELY(is_mine(u))) return true;
+    aw__lock(&u->driver.lock);
+    int error = u->thread ? replace(u, true) : 0;
+    if (!error) error = aw__uring_enable(&u->ring);
+    if (!error) aw__store_relaxed(&u->thread, aw__os_thread_number());
+    aw__unlock(&u->driver.lock);
+    return !error;
+}
+
 /* An interrupt was found by one who only looks: the owner may be about to sleep. */
 static void pass_on(uring_driver *u) {
     bool armed = false;
@@ -234,6 +302,14 @@ static void pass_on(uring_driver *u) {
 static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     uring_driver *u = (uring_driver *)d;
     bool woken = false, looks = !deadline;
+    if (!is_own(d)) { /* nothing is there that its owner does not find */
+        if (aw__uring_queued(&u->ring)) uring_interrupt(d);
+        return 0;
+    }
+    if (!adopt(u)) {
+        if (deadline) aw__os_nap(); /* too many descriptors, or no memory: it may be better soon */
+        return 0;
+    }
     aw__lock(&d->lock);
     arm(u);
     if (!u->armed) deadline = 0;
@@ -251,24 +327,87 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     return count;
 }
 
-/* Everything that the system has comes back before the memory goes. */
+static int uring_pollable(aw__driver *d) {
+    return ((uring_driver *)d)->ring.fd;
+}
+
+/* Under the lock: how many operations are queued, and not handed over. */
+static uint32_t count_queued(const uring_driver *u) {
+    uint32_t count = 0;
+    for (uint32_t at = aw__load_acquire(u->ring.sq_head); at != *u->ring.sq_tail; at++)
+        count += !(u->ring.sqes[at & u->ring.sq_mask].user_data & 1);
+    return count;
+}
+
+/* Under the lock: cancel whatever there is. False: the queue is full. */
+static bool push_cancel_all(uring_driver *u) {
+    struct io_uring_sqe *s = aw__uring_next(&u->ring);
+    if (!s) return false;
+    prepare(s, IORING_OP_ASYNC_CANCEL, -1, NULL, 0);
+    s->cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
+    s->user_data = IGNORED;
+    aw__uring_push(&u->ring);
+    return true;
+}
+
+/* Everything that the system has comes back; what others queue meanwhile stays in the queue. */
+static void bring_back(uring_driver *u) {
+    aw__event events[AW__EVENTS];
+    bool woken = false;
+    for (int round = 0;; round++) {
+        aw__lock(&u->driver.lock);
+        uint32_t inside = u->inside - count_queued(u), submit = 0;
+        /* Those in front of it go with it. Once should do: but what if it was too early for one of them? */
+        if (inside && round % 16 == 0)
+            submit = push_cancel_all(u) ? aw__uring_queued(&u->ring) : SUBMISSIONS;
+        aw__unlock(&u->driver.lock);
+        if (!inside) return;
+        aw__count_call(&u->driver);
+        aw__uring_enter(&u->ring, submit, aw__os_now() + 1000000);
+        aw__lock(&u->driver.lock);
+        int count = reap(u, events, &woken);
+        aw__unlock(&u->driver.lock);
+        aw__driver_tell(&u->driver, events, count);
+    }
+}
+
+/* Under the lock: what is queued for a ring that nobody will enter. */
+static int give_back(uring_driver *u, aw__event *events) {
+    int count = 0;
+    uint32_t at = *u->ring.sq_tail, head = aw__load_acquire(u->ring.sq_head);
+    for (; count < AW__EVENTS && at != head; at--) {
+        const struct io_uring_sqe *s = &u->ring.sqes[(at - 1) & u->ring.sq_mask];
+        if (s->user_data & 1) continue;
+        events[count].op = pointer(s->user_data);
+        events[count++].result = -ECANCELED;
+        u->inside--;
+    }
+    aw__store_release(u->ring.sq_tail, at);
+    return count;
+}
+
+/* What the system has comes back before the only thread leaves that can ask for it, and at the end. Then the rest of the
+ * queue goes as well, and nothing can be put into it any more. */
 static void uring_drain(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
     aw__event events[AW__EVENTS];
-    for (;;) {
+    if (is_own(d) && is_mine(u)) bring_back(u);
+    for (int count = aw__load_relaxed(&d->closed); count;) {
         aw__lock(&d->lock);
-        uint32_t inside = u->inside;
-        struct io_uring_sqe *s = inside ? aw__uring_next(&u->ring) : NULL;
-        if (s) {
-            prepare(s, IORING_OP_ASYNC_CANCEL, -1, NULL, 0);
-            s->cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
-            s->user_data = IGNORED;
-            aw__uring_push(&u->ring);
-        }
+        count = give_back(u, events);
         aw__unlock(&d->lock);
-        if (!inside) return;
-        aw__driver_tell(d, events, uring_collect(d, events, aw__os_now() + 10000000));
+        aw__driver_tell(d, events, count);
     }
+}
+
+static int uring_share(aw__driver *d) {
+    if (!d->owner) return 0;
+    uring_drain(d);
+    aw__lock(&d->lock);
+    int error = replace((uring_driver *)d, false);
+    if (!error) aw__store_relaxed(&d->owner, (const uint64_t *)NULL);
+    aw__unlock(&d->lock);
+    return error;
 }
 
 const aw__driver_type aw__uring_driver = {
@@ -281,7 +420,9 @@ const aw__driver_type aw__uring_driver = {
     .flush = uring_flush,
     .collect = uring_collect,
     .interrupt = uring_interrupt,
+    .pollable = uring_pollable,
     .drain = uring_drain,
+    .share = uring_share,
 };
 
 /* Whether all that is used is known to this system, and allowed. */
@@ -291,7 +432,7 @@ static int probe(void) {
                                      IORING_OP_ACCEPT,   IORING_OP_CONNECT,      IORING_OP_READ,
                                      IORING_OP_READV};
     aw__uring u;
-    int error = aw__uring_open(&u, 4, 8);
+    int error = aw__uring_open(&u, 4, 8, false);
     if (error) return error;
     union {
         struct io_uring_probe head; /* its `ops` follow it */

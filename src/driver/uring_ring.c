@@ -15,9 +15,12 @@
 enum {
     NEEDED = IORING_FEAT_SINGLE_MMAP | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE |
              IORING_FEAT_FAST_POLL | IORING_FEAT_EXT_ARG | IORING_FEAT_LINKED_FILE,
-    /* Work for a thread is done when it enters the system anyway, and not by interrupting it. */
     FLAGS = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL |
-            IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG
+            IORING_SETUP_TASKRUN_FLAG,
+    /* Work for a thread is done when it enters the system anyway, and not by interrupting it. */
+    SHARED = IORING_SETUP_COOP_TASKRUN,
+    /* Or when it asks for completions, all at once; then nobody else can. Since 6.1. */
+    ALONE = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED
 };
 
 /* It is not there in the child of a fork. */
@@ -53,14 +56,20 @@ static int map_queues(aw__uring *u, const struct io_uring_params *p) {
     return 0;
 }
 
-int aw__uring_open(aw__uring *u, uint32_t submissions, uint32_t completions) {
-    struct io_uring_params p = {.flags = FLAGS, .cq_entries = completions};
+int aw__uring_open(aw__uring *u, uint32_t submissions, uint32_t completions, bool alone) {
+    struct io_uring_params p = {.flags = FLAGS | (alone ? ALONE : SHARED),
+                                .cq_entries = completions};
     memset(u, 0, sizeof *u);
     u->fd = (int)syscall(__NR_io_uring_setup, submissions, &p);
     if (u->fd < 0) return errno == EINVAL ? -ENOSYS : -errno;
     int error = (p.features & NEEDED) == NEEDED ? map_queues(u, &p) : -ENOSYS;
     if (error) aw__uring_close(u);
     return error;
+}
+
+int aw__uring_enable(const aw__uring *u) {
+    long n = syscall(__NR_io_uring_register, u->fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+    return n < 0 ? -errno : 0;
 }
 
 void aw__uring_close(aw__uring *u) {
@@ -76,7 +85,7 @@ struct io_uring_sqe *aw__uring_next(aw__uring *u) {
     return s;
 }
 
-void aw__uring_enter(const aw__uring *u, uint64_t deadline) {
+void aw__uring_enter(const aw__uring *u, uint32_t submit, uint64_t deadline) {
     int saved = errno;
     struct __kernel_timespec left = {0};
     struct io_uring_getevents_arg arg = {.sigmask_sz = _NSIG / 8};
@@ -86,7 +95,7 @@ void aw__uring_enter(const aw__uring *u, uint64_t deadline) {
         left.tv_nsec = (long long)(ns % 1000000000u);
         arg.ts = (uint64_t)(uintptr_t)&left;
     }
-    syscall(__NR_io_uring_enter, u->fd, aw__uring_queued(u), deadline ? 1 : 0,
+    syscall(__NR_io_uring_enter, u->fd, submit, deadline ? 1 : 0,
             IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &arg, sizeof arg);
     errno = saved;
 }

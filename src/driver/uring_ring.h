@@ -6,14 +6,15 @@
 #define AW_DRIVER_URING_RING_H
 
 #include <linux/io_uring.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
 #include "core/atomic.h"
 
-/* 5.19: what a ring is used for here has all been there since then. */
-#if defined(IORING_ASYNC_CANCEL_ANY) && defined(__NR_io_uring_setup)
+/* Headers of 6.1. What a ring is used for here has been in the system since 5.19, but for one that is a single thread's. */
+#if defined(IORING_SETUP_DEFER_TASKRUN) && defined(__NR_io_uring_setup)
 #define AW__HAVE_URING 1
 #endif
 
@@ -30,8 +31,10 @@ typedef struct aw__uring {
 } aw__uring;
 
 /* 0, or a negative errno; -ENOSYS also when the system is too old. */
-int aw__uring_open(aw__uring *u, uint32_t submissions, uint32_t completions);
+int aw__uring_open(aw__uring *u, uint32_t submissions, uint32_t completions, bool alone);
 void aw__uring_close(aw__uring *u);
+/* One that was opened `alone` can be entered from now on, by the calling thread and by no other. */
+int aw__uring_enable(const aw__uring *u);
 
 /* What is queued and not taken by the system. Any thread may look. */
 static inline uint32_t aw__uring_queued(const aw__uring *u) {
@@ -59,9 +62,9 @@ static inline bool aw__uring_holds_back(const aw__uring *u) {
     return aw__load_relaxed(u->sq_flags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
 }
 
-/* Hand over what is queued; then, with `deadline`, sleep until there is a completion, or it is time. Any thread, without locks.
+/* Hand over so many of those that are queued; then, with `deadline`, sleep until there is a completion, or it is time. Any thread, without locks.
  * Nothing of it is an error that the caller could do something about: it looks at the queues. */
-void aw__uring_enter(const aw__uring *u, uint64_t deadline);
+void aw__uring_enter(const aw__uring *u, uint32_t submit, uint64_t deadline);
 
 #endif
 #endif

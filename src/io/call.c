@@ -4,13 +4,11 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/fd.h"
+#include "io/quiet.h"
 
 enum { MOST = 0x7ffff000 }; /* bytes that Linux moves at a time */
 
@@ -29,22 +27,12 @@ uint32_t aw__io_direction(const aw_io *op) {
     }
 }
 
-/* Where the system would raise SIGPIPE the thread is asked not to listen; what came is taken away again. */
 static ssize_t write_quietly(aw_io *op, int fd) {
-    sigset_t pipe, before, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    sigpending(&pending);
+    aw__quiet quiet;
+    aw__quiet_begin(&quiet);
     ssize_t n = op->wants == AW_IO_WRITE ? write(fd, op->data, at_most(op->size))
                                          : writev(fd, op->data, (int)op->size);
-    int error = errno;
-    static const struct timespec now;
-    if (n < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE))
-        while (sigtimedwait(&pipe, NULL, &now) < 0 && errno == EINTR)
-            ;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = error;
+    aw__quiet_end(&quiet, n < 0 ? errno : 0);
     return n;
 }
 

@@ -4,14 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "io/here.h"
 #include "sync/waiters.h"
 
-enum { TICK = 4 };
+enum { TICK = 8 };
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
@@ -19,9 +20,11 @@ static int make(aw_conn **out, int fd, bool borrowed) {
     const aw_allocator *a = aw__allocator_for(NULL);
     aw__fd *f = aw__alloc(a, sizeof *f);
     if (!f) return -ENOMEM;
-    struct stat about;
-    bool socket = fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode);
+    int protocol;
+    socklen_t size = sizeof protocol;
+    bool socket = getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0;
     *f = (aw__fd){.socket = socket,
+                  .drains = socket && protocol == IPPROTO_TCP,
                   .borrowed = borrowed,
                   .conn = {&aw__fd_type},
                   .refs = 1,
@@ -60,6 +63,7 @@ void aw__fd_let_go(aw__fd *f) {
     if (aw__fetch_sub(&f->refs, 1u) != 1) return;
     if (f->driver) aw__driver_remove(f->driver, f->fd, f->index);
     if (!f->borrowed) close(f->fd);
+    if (f->end) f->end->gone(f->end);
     aw__release(f->allocator, f, sizeof *f);
 }
 
@@ -129,18 +133,26 @@ static void fd_drop(aw_conn *c) {
 
 /* ---- Operations ------------------------------------------------------------------------------- */
 
+/* Which bits let an operation try. */
+static uint32_t tries_at(uint32_t direction) {
+    return direction == AW__READABLE ? AW__READABLE | AW__MORE : direction;
+}
+
 /* Its result; or AW__IO_AGAIN, and the bit is clear at the tick that was seen. */
 static int attempt(aw_io *op, uint32_t direction) {
     aw__fd *f = (aw__fd *)op->conn;
+    uint32_t bits = tries_at(direction);
     for (;;) {
         uint32_t seen = aw__load_acquire(&f->ready);
         int error = aw__load_relaxed(&f->error);
         if (error) return error;
-        if (!(seen & direction) && op->wants != AW_IO_SHUTDOWN) return AW__IO_AGAIN;
+        if (!(seen & bits) && op->wants != AW_IO_SHUTDOWN) return AW__IO_AGAIN;
         int n = aw__io_call(op);
         if (n == -EINTR) continue;
-        if (n != AW__IO_AGAIN) return n;
-        aw__cas(&f->ready, &seen, seen & ~direction); /* otherwise something came: try again */
+        bool drained = f->drains && op->wants == AW_IO_READ && n > 0 && (size_t)n < op->size;
+        if (n == AW__IO_AGAIN || drained)
+            aw__cas(&f->ready, &seen, seen & ~(drained ? direction : bits));
+        if (n != AW__IO_AGAIN) return n; /* otherwise, if something came, try again */
     }
 }
 
@@ -148,7 +160,7 @@ static int attempt(aw_io *op, uint32_t direction) {
 static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
-    if (aw__load_acquire(&f->ready) & direction) return AW__IO_AGAIN;
+    if (aw__load_acquire(&f->ready) & tries_at(direction)) return AW__IO_AGAIN;
     if (!f->driver && !here) return AW__IO_AGAIN; /* it had one until now, of a runtime that ends */
     if (!f->driver) {
         int error = aw__driver_add(here, f, f->fd, &f->index);
@@ -209,7 +221,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     uint32_t direction = aw__io_direction(op), state = aw__load_acquire(&op->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&op->waker, cx->waker)) return AW_PENDING;
     if (state != AW__WAITING && aw__wait_exhausted(state, &f->lock, cx)) return AW_PENDING;
-    if (!(aw__load_relaxed(&op->has) & AW__IO_HELD)) {
+    if (state == AW__WAIT_FRESH && !(op->has & AW__IO_HELD)) {
         aw__fd_keep(f);
         op->has |= AW__IO_HELD;
     }
@@ -227,7 +239,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
 /* Nothing was read or written while it waited. */
 static aw_poll fd_cancel(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
-    if (!(aw__load_relaxed(&op->has) & AW__IO_HELD)) return AW_CANCELLED;
+    if (!aw__wait_began((aw__waiter *)op) && !(op->has & AW__IO_HELD)) return AW_CANCELLED;
     if (aw__io_is_given(op)) return aw__io_take_back(op, cx);
     if (aw__wait_began((aw__waiter *)op)) {
         aw__lock(&f->lock);

@@ -5,6 +5,9 @@
  *   1. An operation first tries the system call. If that would block, it waits for readiness: `ready` has a bit for each
  *      direction and a tick that grows with each event. Who was told "would block" clears its bit only if the tick
  *      is still the one that it saw before the call: an event that came in between is not lost.
+ *      On a TCP connection a read that got less than it asked for has left nothing, and clears the bit as well. (Elsewhere
+ *      it may have: a Unix socket stops where the sender changes, or passes descriptors.) An event that says more than that
+ *      there is data sets AW__MORE: then the next read tries, whatever the last one got.
  *   2. Who waits looks at `ready` once more under the lock, and then links itself. Who has an event sets `ready`, and then
  *      takes the lock and wakes all that are linked: one of them sees the other.
  *   3. It begins with both bits set, and is registered with a driver only when it has to wait for the first time.
@@ -23,18 +26,25 @@
 
 typedef struct aw__fd aw__fd;
 
+/* Who wants to know that a descriptor has been closed: told once, by whoever let go last. */
+typedef struct aw__fd_end {
+    void (*gone)(struct aw__fd_end *end);
+} aw__fd_end;
+
 struct aw__fd {
     aw_conn conn;
     uint32_t refs;  /* atomic */
-    uint32_t ready; /* atomic: AW__READABLE, AW__WRITABLE, and the tick */
+    uint32_t ready; /* atomic: AW__READABLE, AW__WRITABLE, AW__MORE, and the tick */
     uint32_t lock;  /* guards what follows */
     int error;      /* why nothing goes on any more, or 0; atomic to peek at */
     int fd;
     bool socket, borrowed;
+    bool drains;        /* a read that gets less than it asked for has left nothing: TCP */
     uint32_t index;     /* with the driver */
     aw__driver *driver; /* NULL: not registered; atomic to peek at */
     aw__waiters waiters[2];
     const aw_allocator *allocator;
+    aw__fd_end *end; /* or NULL */
 };
 
 extern const aw_conn_type aw__fd_type;
@@ -53,8 +63,7 @@ void aw__fd_let_go(aw__fd *f);
 /* Of one that does not block, and is closed on exec. */
 int aw__fd_new(aw_conn **out, int fd);
 
-/* Of operations, in both files: what is to be given back, and how far it is. While it is given, it is changed under the lock, and its
- * task looks at it without. `out` of a wait that is over, but has no result yet, is
+/* Of operations, in both files: what is to be given back, and how far it is; while it waits, under the lock. `out` of a wait that is over, but has no result yet, is
  * AW__IO_AGAIN. */
 enum {
     AW__IO_HELD = 1,       /* a reference */

@@ -32,7 +32,8 @@ static const aw__driver_type *type_of(aw_runtime *rt) {
 /* Who sleeps there wakes up, and from now on sleeps in the driver. */
 static int make(aw_runtime *rt, aw__place *place) {
     aw__driver *d;
-    int error = aw__driver_open(&d, type_of(rt), rt->allocator);
+    bool alone = !rt->pool || rt->pool->apart;
+    int error = aw__driver_open(&d, type_of(rt), rt->allocator, alone ? &place->owner : NULL);
     if (error) return error;
     aw__lock(&rt->lock);
     bool first = !place->driver;

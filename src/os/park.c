@@ -33,6 +33,11 @@ void aw__os_yield(void) {
     sched_yield();
 }
 
+void aw__os_nap(void) {
+    struct timespec ms = {0, 1000000};
+    nanosleep(&ms, NULL);
+}
+
 void aw__os_wait(int *tries) {
     if (++*tries < 100)
         aw__spin_hint();

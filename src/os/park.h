@@ -10,6 +10,7 @@
 uint64_t aw__os_now(void);     /* CLOCK_MONOTONIC in nanoseconds */
 uint64_t aw__os_entropy(void); /* 64 random bits */
 void aw__os_yield(void);       /* let another thread run */
+void aw__os_nap(void);         /* for a millisecond */
 void aw__os_wait(int *tries);  /* for what another thread is about to do; begin with 0 */
 
 /* The word is 0: nothing, 1: a token is there, 2: the owner sleeps, 3: it sleeps elsewhere. One thread parks on it, any

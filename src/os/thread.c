@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/atomic.h"
+
 int aw__os_thread(pthread_t *id, void *(*main)(void *arg), void *arg) {
     pthread_t thread;
     sigset_t all, before;
@@ -26,4 +28,11 @@ void aw__os_thread_name(const char *first, const char *last) {
     int room = (int)sizeof name - 1 - (int)strlen(last);
     snprintf(name, sizeof name, "%.*s%s", room > 0 ? room : 0, first, last);
     pthread_setname_np(pthread_self(), name);
+}
+
+uint64_t aw__os_thread_number(void) {
+    static uint64_t last; /* atomic */
+    static _Thread_local uint64_t number;
+    if (!number) number = aw__fetch_add_relaxed(&last, (uint64_t)1) + 1;
+    return number;
 }

@@ -51,6 +51,7 @@ void aw__rt_forget(aw_runtime *rt) {
     }
     rt->lock = 0;
     rt->forgotten = true;
+    aw__embedded_end(rt);
     serve_inbox(rt);
     forget_tasks(rt);
     rt->ended = true;

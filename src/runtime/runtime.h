@@ -57,6 +57,10 @@ struct aw_runtime {
     aw__threads threads;
     bool in_storage;
     bool keep_tasks; /* at the end of block_on */
+    struct aw__embedded {
+        int epoll, timer; /* 0: it is in nobody else's loop */
+        bool asleep;
+    } embedded; /* see embed.c */
     aw__rooms rooms;
 
     /* Shared with other threads. */
@@ -143,11 +147,18 @@ bool aw__inside(void); /* this thread polls for somebody: it must not block */
 int aw__refuse(aw_future *f, const char *what); /* -EPERM, with a message; the future is gone */
 typedef enum aw__until { AW__MAIN_ENDED, AW__ALL_ENDED, AW__EITHER_ENDED } aw__until;
 int aw__rt_run(aw_runtime *rt, aw__until until); /* 0, or -EDEADLK */
+bool aw__rt_turn(aw_runtime *rt);     /* what can be done without sleeping; true: there is more */
+uint64_t aw__rt_next(aw_runtime *rt); /* until when it has nothing to do, by the seam's clock */
 enum { AW__FOR_EVER = 1, AW__FOR_NOW = 2 };
 /* Cancel them all, and wait for so long at most: 0, AW_FOREVER, or of the runtime's clock. */
 void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing, uint64_t limit);
 void aw__rt_drain(aw_runtime *rt); /* serve the inbox */
 aw__task *aw__current_task(void);  /* of this thread, or NULL */
+
+/* embed.c: by the owner, when it begins and before it ceases to be that. */
+void aw__embedded_awake(aw_runtime *rt);
+void aw__embedded_asleep(aw_runtime *rt);
+void aw__embedded_end(aw_runtime *rt);
 
 /* shutdown.c: when no task is left. */
 void aw__rt_end_blocking(aw_runtime *rt);

@@ -117,27 +117,41 @@ void aw__rt_drain(aw_runtime *rt) {
 
 /* ---- Sleeping --------------------------------------------------------------------------------- */
 
-/* Nothing is ready. Sleep until something may be; -EDEADLK when that cannot happen. */
-static int idle(aw_runtime *rt) {
-    bool held = aw__load_acquire(&rt->holds) != 0;
-    bool jump = aw__load_relaxed(&rt->paused) && !held;
-    uint64_t next = aw__wheel_next(&rt->wheel, jump);
-    bool timer = next != AW_FOREVER;
+/* A paused clock has nothing to wait for but the others, and they have nothing to do: it jumps to the next timer. False: it does
+ * not, or there is none. */
+static bool jump_clock(aw_runtime *rt) {
+    if (!aw__load_relaxed(&rt->paused) || aw__load_acquire(&rt->holds)) return false;
+    uint64_t next = aw__wheel_next(&rt->wheel, true);
+    if (next == AW_FOREVER) return false;
     if (rt->watch_at < next) next = rt->watch_at;
-    if (jump && timer) {
-        /* A paused clock has nothing to wait for but the others, and they have nothing to do. */
-        if (aw__load_relaxed(&rt->inbox) == NULL && next > aw__load_relaxed(&rt->paused_now))
-            aw__store_release(&rt->paused_now, next);
-        return 0;
-    }
+    if (aw__load_relaxed(&rt->inbox) == NULL && next > aw__load_relaxed(&rt->paused_now))
+        aw__store_release(&rt->paused_now, next);
+    return true;
+}
+
+/* Until when it can sleep, by the seam's clock. */
+static uint64_t next_deadline(aw_runtime *rt, bool *timer) {
+    uint64_t next = aw__wheel_next(&rt->wheel, false);
+    *timer = next != AW_FOREVER;
+    if (rt->watch_at < next) next = rt->watch_at;
     if (aw__load_relaxed(&rt->paused)) next = AW_FOREVER; /* it stands still */
-    if (!timer && !held && !aw__load_acquire(&rt->besides) && aw__is_deadlock(rt)) return -EDEADLK;
-    if (!aw__inbox_park(rt)) return 0;
     if (next != AW_FOREVER) next -= aw__load_relaxed(&rt->clock_lead);
     if (aw__stacks_here) {
         uint64_t look = aw__stacks_idle(rt->seam.now(rt->seam.data));
         if (look < next) next = look;
     }
+    return next;
+}
+
+/* Nothing is ready. Sleep until something may be; -EDEADLK when that cannot happen. */
+static int idle(aw_runtime *rt) {
+    bool timer;
+    if (jump_clock(rt)) return 0;
+    uint64_t next = next_deadline(rt, &timer);
+    if (!timer && !aw__load_acquire(&rt->holds) && !aw__load_acquire(&rt->besides) &&
+        aw__is_deadlock(rt))
+        return -EDEADLK;
+    if (!aw__inbox_park(rt)) return 0;
     aw__rt_park(rt, next);
     aw__inbox_unpark(rt);
     aw__rt_drain(rt);
@@ -149,35 +163,56 @@ static inline bool is_over(const aw_runtime *rt, aw__until until) {
     return until != AW__ALL_ENDED && rt->main_task.flags & AW__DONE;
 }
 
-int aw__rt_run(aw_runtime *rt, aw__until until) {
+/* A batch of tasks, and a look at everything that can make others ready. True: it is over. */
+static inline __attribute__((always_inline)) bool go_round(aw_runtime *rt, aw__until until) {
     enum { BATCH = 64 };
     aw_waker waker = {&aw__task_waker_type, NULL};
     aw_cx cx = {&waker, rt, &rt->meter};
-    for (;;) {
-        aw__task *t;
-        for (int n = 0; n < BATCH && (t = pop(rt)); n++) {
-            waker.data = t;
-            if (run_task(rt, t, &cx) && is_over(rt, until)) return 0;
-        }
-        if (aw__load_relaxed(&rt->inbox)) aw__rt_drain(rt);
-        /* Another thread may insert a timer at any time: `asleep` is what tells it to wake us. */
-        uint64_t soonest = aw__load_relaxed(&rt->wheel.soonest);
-        if (soonest != AW_FOREVER || rt->watch_at != AW_FOREVER) {
-            if (!rt->wheel.looked) rt->wheel.now = aw__rt_now(rt);
-            uint64_t now = rt->wheel.now;
-            if (soonest <= now) aw__wheel_advance(&rt->wheel, now);
-            if (rt->watch_at <= now) aw__watch(rt, now);
-        }
-        rt->wheel.looked = false;
-        if (rt->ready.head || rt->yielded.head)
-            aw__place_turn(&rt->place); /* otherwise it will sleep there */
-        append_yielded(rt);
-        if (is_over(rt, until)) return 0;
+    aw__task *t;
+    for (int n = 0; n < BATCH && (t = pop(rt)); n++) {
+        waker.data = t;
+        if (run_task(rt, t, &cx) && is_over(rt, until)) return true;
+    }
+    if (aw__load_relaxed(&rt->inbox)) aw__rt_drain(rt);
+    /* Another thread may insert a timer at any time: `asleep` is what tells it to wake us. */
+    uint64_t soonest = aw__load_relaxed(&rt->wheel.soonest);
+    if (soonest != AW_FOREVER || rt->watch_at != AW_FOREVER) {
+        if (!rt->wheel.looked) rt->wheel.now = aw__rt_now(rt);
+        uint64_t now = rt->wheel.now;
+        if (soonest <= now) aw__wheel_advance(&rt->wheel, now);
+        if (rt->watch_at <= now) aw__watch(rt, now);
+    }
+    rt->wheel.looked = false;
+    if (rt->ready.head || rt->yielded.head)
+        aw__place_turn(&rt->place); /* otherwise it will sleep there */
+    append_yielded(rt);
+    return is_over(rt, until);
+}
+
+int aw__rt_run(aw_runtime *rt, aw__until until) {
+    while (!go_round(rt, until))
         if (!rt->ready.head) {
             int error = idle(rt);
             if (error) return error;
         }
+    return 0;
+}
+
+bool aw__rt_turn(aw_runtime *rt) {
+    enum { ROUNDS = 16 }; /* then its caller's turn has come */
+    for (int i = 0; i < ROUNDS; i++) {
+        go_round(rt, AW__ALL_ENDED);
+        if (rt->ready.head || jump_clock(rt)) continue;
+        aw__place_turn(&rt->place);
+        if (aw__load_relaxed(&rt->inbox)) aw__rt_drain(rt);
+        if (!rt->ready.head) return false;
     }
+    return true;
+}
+
+uint64_t aw__rt_next(aw_runtime *rt) {
+    bool timer;
+    return next_deadline(rt, &timer);
 }
 
 /* A main future that ends when it is time. */
@@ -213,16 +248,20 @@ bool aw__rt_acquire(aw_runtime *rt) {
     if (!aw__cas(&rt->owned, &free, 1u)) return false;
     aw__thread.running = rt;
     aw__thread.wheel = &rt->wheel;
+    aw__place_begin(&rt->place);
+    if (AW__UNLIKELY(rt->embedded.epoll)) aw__embedded_awake(rt);
     return true;
 }
 
 /* The last one to leave ends the tasks: nobody would run them. */
 void aw__rt_disown(aw_runtime *rt) {
     bool open = !aw__load_relaxed(&rt->closing);
-    if (open && !rt->keep_tasks && !aw__load_acquire(&rt->besides)) {
+    if (open && !rt->keep_tasks && !rt->embedded.epoll && !aw__load_acquire(&rt->besides)) {
         aw__rt_end_tasks(rt, AW__FOR_NOW, AW_FOREVER);
         aw__store_release(&rt->closing, 0u);
     }
+    aw__place_leave(&rt->place);
+    if (AW__UNLIKELY(rt->embedded.epoll)) aw__embedded_asleep(rt);
     aw__thread.running = NULL;
     aw__thread.wheel = NULL;
     aw__store_release(&rt->owned, 0u);

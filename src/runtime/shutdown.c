@@ -63,6 +63,7 @@ void aw__rt_free_memory(aw_runtime *rt) {
 
 /* No task is left, so no call waits or is waited for. */
 void aw__rt_end_drivers(aw_runtime *rt) {
+    aw__embedded_end(rt);
     aw__place_close(&rt->place);
     for (uint32_t i = 0; rt->pool && i < rt->pool->count; i++)
         aw__place_close(&rt->pool->workers[i].place);

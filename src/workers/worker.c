@@ -172,6 +172,7 @@ void *aw__worker_main(void *arg) {
                    strerror(-error));
     aw__thread.worker = w;
     aw__thread.wheel = &w->wheel;
+    aw__place_begin(&w->place);
     aw__busy_begin(&w->busy, aw__os_now());
     while (!aw__load_acquire(&p->stop)) {
         aw__task *t = take(w);
@@ -191,6 +192,9 @@ void *aw__worker_main(void *arg) {
         }
         run_task(w, t);
     }
+    aw__place_close(
+        &w->place); /* who waits there is told by the only thread that may enter the ring */
+    aw__place_leave(&w->place);
     aw__shelf_clear(w);
     aw__thread.worker = NULL;
     aw__thread.wheel = NULL;

@@ -4,10 +4,11 @@
  * the driver meanwhile, and the child of a fork gives back nothing but its own. */
 #include "core/alloc.h"
 
+#include "support/io.h"
+
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "support/io.h"
 #include "os/fork.h"
 #include "os/park.h"
 
@@ -27,7 +28,7 @@
 
 static aw__driver *driver_new(const aw__driver_type *type) {
     aw__driver *d;
-    CHECK_EQ(aw__driver_open(&d, type, aw__allocator_for(NULL)), 0);
+    CHECK_EQ(aw__driver_open(&d, type, aw__allocator_for(NULL), NULL), 0);
     return d;
 }
 

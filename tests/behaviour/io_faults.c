@@ -125,7 +125,7 @@ static void write_and_tell(void) {
 }
 
 static void tell_before_it_waits(const char *driver) {
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, NULL, NULL);
     char to = 0;
     io_pair(late_ends);
     for (int i = 0; i < 3; i++) {
@@ -168,10 +168,10 @@ static void fail_once(struct io_setup how) {
 }
 
 TEST(an_error_ends_one_operation_and_no_other_by_epoll) {
-    fail_once((struct io_setup){"epoll", 0});
+    fail_once((struct io_setup){"epoll", 0, false});
 }
 TEST(an_error_ends_one_operation_and_no_other_by_poll_on_1_worker) {
-    fail_once((struct io_setup){"poll", 1});
+    fail_once((struct io_setup){"poll", 1, false});
 }
 
 /* A wait that cannot begin has an error, and the next one can. */
@@ -199,11 +199,11 @@ static void refuse_once(struct io_setup how, enum fault_call call, int error) {
 #define REFUSED(name, driver, call, error)                                                         \
     TEST(name##_by_##driver) {                                                                     \
         if (strcmp(#driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");          \
-        refuse_once((struct io_setup){#driver, 0}, call, error);                                   \
+        refuse_once((struct io_setup){#driver, 0, false}, call, error);                            \
     }                                                                                              \
     TEST(name##_by_##driver##_on_8_workers) {                                                      \
         if (strcmp(#driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");          \
-        refuse_once((struct io_setup){#driver, 8}, call, error);                                   \
+        refuse_once((struct io_setup){#driver, 8, false}, call, error);                            \
     }
 REFUSED(no_memory_to_watch_is_an_error, epoll, F_epoll_ctl, ENOMEM)
 REFUSED(too_many_watched_is_an_error, epoll, F_epoll_ctl, ENOSPC)
@@ -273,7 +273,8 @@ static void *read_foreign(void *arg) {
 
 /* A plain thread cannot hand over what it has queued, and goes to sleep: the owner does it. */
 ON_DRIVERS(what_one_thread_fails_to_hand_over_another_does) {
-    if (!how.workers) how.workers = 2; /* somebody has to run it meanwhile */
+    if (!how.workers || how.per_core) /* somebody has to run it meanwhile */
+        how = (struct io_setup){how.driver, 2, false};
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -397,7 +398,9 @@ static bool try_with(struct io_setup how, long fail_at) {
     struct scarce s = {.fail_at = fail_at};
     s.allocator = (aw_allocator){scarce_alloc, scarce_release, &s};
     aw_runtime_options o = workers_options(how.workers, NULL, NULL);
-    o.flavour = how.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    o.flavour = how.per_core  ? AW_THREAD_PER_CORE
+                : how.workers ? AW_MULTI_THREAD
+                              : AW_CURRENT_THREAD;
     o.driver = how.driver;
     o.keep_tasks = !how.workers;
     o.allocator = &s.allocator;

@@ -89,14 +89,14 @@ FALLS_BACK(rings_that_are_forbidden_altogether_are_not_used, all, EACCES)
 /* A program that has begun, and gives up what it does not need any more. */
 TEST(who_needs_a_ring_that_is_forbidden_later_is_told) {
     if (aw__uring_works()) SKIP("no io_uring here");
-    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
     forbid(setup, 1, EPERM);
     wait_for_a_byte(rt, -EPERM);
     workers_end(rt, NULL);
 }
 
 TEST(rings_that_are_there_are_used_when_more_are_forbidden) {
-    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
     wait_for_a_byte(rt, 1);
     forbid(setup, 1, EPERM);
     wait_for_a_byte(rt, 1);

@@ -33,7 +33,7 @@ static uint64_t cancel_time(const char *driver, bool by_close) {
     memory m;
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
-        aw_runtime *rt = io_runtime((struct io_setup){driver, 2}, &m, NULL);
+        aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
         aw_conn *ends[2];
         uint32_t begun = 0, stop = 0;
         char to;
@@ -94,7 +94,7 @@ AW_ASYNC(int, begin_and_spin, aw_conn *conn; uint32_t * begun; const uint32_t *s
 /* The bytes are taken from the socket though the worker never looks. */
 static void begin_and_be_stuck(const char *driver) {
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 2}, &m, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
     aw_conn *ends[2];
     uint32_t begun = 0, stop = 0;
     io_pair(ends);

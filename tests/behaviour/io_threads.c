@@ -1,211 +1,197 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several threads at one runtime: some that run it, some beside it, some that leave or give it up while the system has
- * their operations. */
-#include "support/io_ends.h"
+ * Input and output of a runtime that is run by one thread after the other, or used by one that does not run it. */
+#include <pthread.h>
+#include <sys/resource.h>
 
-/* ---- Side by side -------------------------------------------------------------------------------- */
+#include "io/fd.h"
+#include "support/io.h"
 
-struct beside {
-    aw_runtime *rt;
-    aw_conn *conn;
-    int out;
-    char to;
-};
+ALL_ON_THIS_THREAD("workers are always the same threads");
 
-static void *block_on_read(void *arg) {
-    struct beside *b = arg;
-    b->out = aw_block_on(b->rt, aw_read(b->conn, &b->to, 1));
-    return NULL;
-}
+#define ON_EACH(name)                                                                              \
+    static void name##_body(struct io_setup how);                                                  \
+    TEST(name##_by_uring) {                                                                        \
+        name##_body((struct io_setup){"uring", 0, false});                                         \
+    }                                                                                              \
+    TEST(name##_by_epoll) {                                                                        \
+        name##_body((struct io_setup){"epoll", 0, false});                                         \
+    }                                                                                              \
+    TEST(name##_by_poll) {                                                                         \
+        name##_body((struct io_setup){"poll", 0, false});                                          \
+    }                                                                                              \
+    static void name##_body(struct io_setup how)
 
-/* The first one runs it, unless there are workers; who is left takes over, with what it has begun. */
-static void read_beside(struct io_setup how, int first) {
-    memory m;
-    aw_runtime *rt = io_runtime(how, &m, NULL);
-    aw_conn *ends[2][2];
-    struct beside b[2];
-    pthread_t threads[2];
-    for (int i = 0; i < 2; i++) {
-        io_pair(ends[i]);
-        b[i] = (struct beside){.rt = rt, .conn = ends[i][1]};
-        threads[i] = thread_start(block_on_read, &b[i]);
-        WAIT_UNTIL(io_waiting(ends[i][1], 0) == 1);
-    }
-    for (int k = 0; k < 2; k++) {
-        int i = k ? !first : first;
-        CHECK_EQ(write(aw_conn_fd(ends[i][0]), i ? "b" : "a", 1), 1);
-        thread_end(threads[i]);
-        CHECK_EQ(b[i].out, 1);
-        CHECK_EQ(b[i].to, i ? 'b' : 'a');
-    }
-    for (int i = 0; i < 2; i++) {
-        aw_close(ends[i][0]);
-        aw_close(ends[i][1]);
-    }
-    workers_end(rt, &m);
-}
-
-ON_DRIVERS(who_is_beside_is_told_by_who_runs) {
-    for (int i = 0; i < 5; i++)
-        read_beside(how, 1);
-}
-ON_DRIVERS(who_was_beside_goes_on_alone) {
-    for (int i = 0; i < 5; i++)
-        read_beside(how, 0);
-}
-
-/* A plain thread waits while tasks cancel and are told on the same driver: no wake is lost between them. */
-struct plain {
-    aw_runtime *rt;
-    aw_conn *conn;
-    uint32_t rounds, done;
-};
-
-static void *wait_in_rounds(void *arg) {
-    struct plain *p = arg;
-    aw_runtime *before = aw_enter(p->rt);
-    for (uint32_t i = 0; i < p->rounds; i++) {
-        char to;
-        int n = aw_wait_for(i % 3 ? 1000 : 50000, aw_read(p->conn, &to, 1));
-        CHECK_EQ(n, -ETIMEDOUT);
-    }
-    aw_leave(before);
-    STORE(p->done, 1);
-    return NULL;
-}
-
-AW_ASYNC(int, bounce, aw_conn *conn; const uint32_t *done; bool begins; char byte; uint32_t n;
-         aw_io io;) {
+AW_ASYNC(int, read_bytes, aw_conn *conn; int count; char byte; int got; aw_io io;) {
     AW_BEGIN;
-    if (self->begins) {
-        AW_AWAIT(self->io, aw_write(self->conn, "x", 1));
-    }
-    for (;;) {
+    for (self->got = 0; self->got < self->count; self->got++) {
         AW_AWAIT(self->io, aw_read(self->conn, &self->byte, 1));
         if (self->io.out <= 0) break;
-        if (self->begins && LOAD(*self->done)) break;
-        self->n++;
-        AW_AWAIT(self->io, aw_write(self->conn, &self->byte, 1));
-        if (self->io.out < 0) break;
+        CHECK_EQ(self->byte, (char)('a' + self->got % 26));
     }
-    aw_close(self->conn);
+    AW_RETURN(self->got);
+    AW_END;
+}
+
+AW_ASYNC(int, nap, aw_sleep sleep;) {
+    AW_BEGIN;
+    AW_AWAIT(self->sleep, aw_sleep_for(AW_MSEC(1)));
     AW_RETURN(0);
     AW_END;
 }
 
-ON_DRIVERS(nobody_oversleeps_beside_threads_that_cancel) {
+static void *run_for_a_moment(void *rt) {
+    CHECK_EQ(aw_block_on((aw_runtime *)rt, AW_CALL(nap)), 0);
+    return NULL;
+}
+
+static void in_another_thread(void *(*fn)(void *), void *arg) {
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, fn, arg), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+static void send_byte(aw_conn *c, int i) {
+    char byte = (char)('a' + i % 26);
+    CHECK_EQ(write(aw_conn_fd(c), &byte, 1), 1);
+}
+
+ON_EACH(a_read_goes_on_whoever_runs_the_runtime) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    aw_conn *ends[2], *quiet[2];
-    io_pair(ends);
-    io_pair(quiet);
-    struct plain p = {.rt = rt, .conn = quiet[1], .rounds = (uint32_t)storm_rounds(300)};
-    struct bounce *a = aw_spawn_on(
-                      rt, AW_CALL(bounce, .conn = ends[0], .done = &p.done, .begins = true)),
-                  *b = aw_spawn_on(rt, AW_CALL(bounce, .conn = ends[1], .done = &p.done));
-    pthread_t thread = thread_start(wait_in_rounds, &p);
-    CHECK_EQ(join_status(rt, &a->future), 0);
-    CHECK_EQ(join_status(rt, &b->future), 0);
-    thread_end(thread);
-    aw_task_drop(a);
-    aw_task_drop(b);
-    aw_close(quiet[0]);
-    aw_close(quiet[1]);
-    workers_end(rt, &m);
-}
-
-/* ---- Ends ---------------------------------------------------------------------------------------- */
-
-enum { PENDING = 50 };
-
-ON_DRIVERS(a_shutdown_takes_back_what_the_system_has) {
-    memory m;
-    aw_runtime *rt = io_runtime(how, &m, NULL);
-    struct io_task *tasks[PENDING];
-    aw_conn *ends[PENDING][2];
-    static char to[PENDING];
-    for (int i = 0; i < PENDING; i++) {
-        io_pair(ends[i]);
-        tasks[i] = io_spawn(rt, aw_read(ends[i][1], &to[i], 1));
-        io_wait_for(rt, ends[i][1], 0, 1);
-    }
-    CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(10)), 0u);
-    for (int i = 0; i < PENDING; i++) {
-        CHECK_EQ(aw_task_is_finished(tasks[i]), true);
-        aw_task_drop(tasks[i]);
-        CHECK_EQ(write(aw_conn_fd(ends[i][0]), "x", 1), 1);
-        CHECK_EQ(to[i], 0);
-        aw_close(ends[i][0]);
-        aw_close(ends[i][1]);
-    }
-    workers_end(rt, &m);
-}
-
-/* Nobody waits for it: it ends by itself, when all has come back. */
-static void abandon(const char *driver) {
-    static memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 2}, &m, NULL);
-    aw_conn *ends[PENDING][2];
-    char *to = calloc(PENDING, 1);
-    for (int i = 0; i < PENDING; i++) {
-        io_pair(ends[i]);
-        aw_task_drop(io_spawn(rt, aw_read(ends[i][1], &to[i], 1)));
-        io_wait_for(rt, ends[i][1], 0, 1);
-    }
-    aw_runtime_abandon(rt);
-    WAIT_UNTIL(memory_in_use(&m) == 0);
-    for (int i = 0; i < PENDING; i++) {
-        CHECK_EQ(write(aw_conn_fd(ends[i][0]), "x", 1), 1);
-        CHECK_EQ(to[i], 0);
-        aw_close(ends[i][0]);
-        aw_close(ends[i][1]);
-    }
-    free(to);
-}
-
-TEST(a_runtime_that_is_abandoned_takes_back_what_the_system_has_by_uring) {
-    abandon("uring");
-}
-TEST(a_runtime_that_is_abandoned_takes_back_what_the_system_has_by_epoll) {
-    abandon("epoll");
-}
-TEST(a_runtime_that_is_abandoned_takes_back_what_the_system_has_by_poll) {
-    abandon("poll");
-}
-
-/* ---- Without stealing ------------------------------------------------------------------------------ */
-
-static void bounce_between_cores(const char *driver) {
-    memory m;
-    memory_init(&m);
-    if (strcmp(driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");
-    aw_runtime_options o = workers_options(2, &m, NULL);
-    o.flavour = AW_THREAD_PER_CORE;
-    o.driver = driver;
-    aw_runtime *rt;
-    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
-    uint32_t done = 0;
     aw_conn *ends[2];
     io_pair(ends);
-    struct bounce *a = aw_spawn_at(rt, 0,
-                                   AW_CALL(bounce, .conn = ends[0], .done = &done, .begins = true)),
-                  *b = aw_spawn_at(rt, 1, AW_CALL(bounce, .conn = ends[1], .done = &done));
-    while (aw_block_on(rt, aw_sleep_for(100000)) == 0 && !aw_task_is_finished(a))
-        STORE(done, 1);
-    CHECK_EQ(join_status(rt, &a->future), 0);
-    CHECK_EQ(join_status(rt, &b->future), 0);
-    aw_task_drop(a);
-    aw_task_drop(b);
+    enum { TURNS = 8 };
+    struct read_bytes *t = aw_spawn_on(rt, AW_CALL(read_bytes, .conn = ends[1], .count = TURNS));
+    run_for_a_moment(rt);
+    for (int i = 0; i < TURNS; i++) {
+        send_byte(ends[0], i);
+        if (i % 3 == 0)
+            run_for_a_moment(rt);
+        else
+            in_another_thread(run_for_a_moment, rt);
+        if (i + 1 < TURNS) CHECK_EQ(t->got, i + 1);
+    }
+    CHECK(aw_task_is_finished(t));
+    CHECK_EQ(aw_task_take(t), TURNS);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
     workers_end(rt, &m);
 }
 
-TEST(tasks_that_stay_on_their_worker_exchange_bytes_by_uring) {
-    bounce_between_cores("uring");
+/* What was made here is ended there. */
+static void *free_runtime(void *rt) {
+    aw_runtime_free(rt);
+    return NULL;
 }
-TEST(tasks_that_stay_on_their_worker_exchange_bytes_by_epoll) {
-    bounce_between_cores("epoll");
+
+ON_EACH(another_thread_may_free_a_runtime_with_reads) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    io_pair(ends);
+    struct read_bytes *t = aw_spawn_on(rt, AW_CALL(read_bytes, .conn = ends[1], .count = 1));
+    run_for_a_moment(rt);
+    in_another_thread(free_runtime, rt);
+    CHECK(aw_task_is_finished(t));
+    aw_task_drop(t);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    CHECK_EQ(memory_in_use(&m), 0);
 }
-TEST(tasks_that_stay_on_their_worker_exchange_bytes_by_poll) {
-    bounce_between_cores("poll");
+
+/* ---- Beside ------------------------------------------------------------------------------------ */
+
+struct beside {
+    aw_runtime *rt;
+    aw_conn *conn;
+    uint32_t begun;
+    int result;
+};
+
+static void *read_beside(void *arg) {
+    struct beside *b = arg;
+    char byte;
+    ADD(b->begun, 1);
+    b->result = aw_block_on(b->rt, aw_read(b->conn, &byte, 1));
+    return NULL;
+}
+
+static uint32_t waiting_for(aw_conn *c) {
+    aw__fd *f = (aw__fd *)c;
+    aw__lock(&f->lock);
+    uint32_t n = f->waiters[0].first != NULL;
+    aw__unlock(&f->lock);
+    return n;
+}
+
+AW_ASYNC(int, until_beside_waits, struct beside *b; aw_yield pause;) {
+    AW_BEGIN;
+    while (!waiting_for(self->b->conn))
+        AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(0);
+    AW_END;
+}
+
+AW_ASYNC(int, until_it_is_read, struct beside *b; pthread_t thread; aw_yield pause;
+         aw_sleep sleep;) {
+    AW_BEGIN;
+    while (waiting_for(self->b->conn))
+        AW_AWAIT(self->sleep, aw_sleep_for(AW_MSEC(1)));
+    AW_RETURN(0);
+    AW_END;
+}
+
+ON_EACH(a_thread_beside_reads_while_another_runs_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (int i = 0; i < 20; i++) {
+        aw_conn *ends[2];
+        pthread_t thread;
+        io_pair(ends);
+        struct beside b = {rt, ends[1], 0, 0};
+        aw_runtime *before = aw_enter(rt);
+        CHECK_EQ(pthread_create(&thread, NULL, read_beside, &b), 0);
+        CHECK_EQ(aw_block_on(rt, AW_CALL(until_beside_waits, .b = &b)), 0);
+        bool closes = i % 2;
+        if (closes)
+            aw_close(ends[1]); /* whoever runs it now, or nobody */
+        else
+            send_byte(ends[0], 0);
+        if (i % 4 < 2) run_for_a_moment(rt);
+        pthread_join(thread, NULL);
+        CHECK_EQ(b.result, closes ? -EBADF : 1);
+        aw_leave(before);
+        aw_close(ends[0]);
+        if (!closes) aw_close(ends[1]);
+    }
+    workers_end(rt, &m);
+}
+
+/* ---- No descriptors left ----------------------------------------------------------------------- */
+
+/* A ring is a thread's own: another one needs another, and gets none. */
+TEST(without_descriptors_another_thread_waits_until_there_are_some) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, &m, NULL);
+    aw_conn *ends[2];
+    io_pair(ends);
+    struct read_bytes *t = aw_spawn_on(rt, AW_CALL(read_bytes, .conn = ends[1], .count = 2));
+    run_for_a_moment(rt);
+    send_byte(ends[0], 0);
+    struct rlimit limit, none;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 3;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    in_another_thread(run_for_a_moment, rt); /* the timer works all the same */
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    in_another_thread(run_for_a_moment, rt);
+    CHECK_EQ(t->got, 1);
+    send_byte(ends[0], 1);
+    in_another_thread(run_for_a_moment, rt);
+    CHECK_EQ(aw_task_take(t), 2);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
 }

@@ -267,7 +267,7 @@ static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
 
 static void others_serve_what_a_stuck_worker_waits_for(const char *driver) {
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 2}, &m, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
     aw_conn *ends[2];
     uint32_t begun = 0, stop = 0;
     char to = 0;
@@ -357,7 +357,7 @@ ON_DRIVERS(no_byte_is_lost_between_many_readers_and_writers) {
 
 /* cancel-at-every-await: aw_io */
 TEST(a_read_may_be_cancelled_at_any_point) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 1}, NULL, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 1, false}, NULL, NULL);
     aw_runtime *before = aw_enter(rt);
     static aw_flag flag, other; /* a worker may raise it a moment later */
     aw_conn *ends[2];
@@ -525,6 +525,135 @@ ON_DRIVERS(after_a_shutdown_the_other_end_reads_to_its_end_and_still_answers) {
     CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "y", 1)), 1);
     CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &byte, 1)), 1);
     CHECK_EQ(byte, 'y');
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Reads that get less than they asked for ---------------------------------------------------- */
+
+AW_ASYNC(int, read_all, aw_conn *conn; char *to; size_t size; int got; aw_io io;) {
+    AW_BEGIN;
+    for (;;) {
+        AW_AWAIT(self->io,
+                 aw_read(self->conn, self->to + self->got, self->size - (size_t)self->got));
+        if (self->io.out <= 0) break;
+        self->got += self->io.out;
+    }
+    AW_RETURN(self->io.out < 0 ? self->io.out : self->got);
+    AW_END;
+}
+
+static void wait_until_it_reads(aw_runtime *rt, aw_conn *c) {
+    wait_until_they_wait(rt, c, 1);
+}
+
+/* The event says both at once, and there will not be another one. */
+ON_DRIVERS(the_end_that_comes_with_the_last_bytes_is_seen) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (int i = 0; i < 20; i++) {
+        int fds[2];
+        char to[100];
+        aw_conn *c;
+        io_tcp_pair(fds);
+        CHECK_EQ(aw_conn_of_fd(&c, fds[1]), 0);
+        struct read_all *t = aw_spawn_on(rt,
+                                         AW_CALL(read_all, .conn = c, .to = to, .size = sizeof to));
+        wait_until_it_reads(rt, c);
+        CHECK_EQ(write(fds[0], "last", 4), 4);
+        if (i % 2) wait_until_it_reads(rt, c);
+        close(fds[0]);
+        CHECK_EQ(join_status(rt, &t->future), 0);
+        CHECK_EQ(aw_task_take(t), 4);
+        aw_close(c);
+    }
+    workers_end(rt, &m);
+}
+
+/* A read stops in front of an urgent byte, though there is more behind it. */
+ON_DRIVERS(what_is_behind_an_urgent_byte_is_read) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    int fds[2];
+    char to[100];
+    aw_conn *c;
+    io_tcp_pair(fds);
+    CHECK_EQ(aw_conn_of_fd(&c, fds[1]), 0);
+    struct read_all *t = aw_spawn_on(rt, AW_CALL(read_all, .conn = c, .to = to, .size = sizeof to));
+    wait_until_it_reads(rt, c);
+    CHECK_EQ(write(fds[0], "before", 6), 6);
+    CHECK_EQ(send(fds[0], "!", 1, MSG_OOB), 1);
+    CHECK_EQ(write(fds[0], "behind", 6), 6);
+    wait_until_it_reads(rt, c);
+    close(fds[0]);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 12);
+    CHECK_EQ(memcmp(to, "beforebehind", 12), 0);
+    aw_close(c);
+    workers_end(rt, &m);
+}
+
+static void pass(int to, const char *text, size_t size, int fd) {
+    char room[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec part = {(void *)(uintptr_t)text, size};
+    struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        head.msg_control = room;
+        head.msg_controllen = sizeof room;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&head);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    }
+    CHECK_EQ(sendmsg(to, &head, 0), (ssize_t)size);
+}
+
+/* On a Unix socket a read stops where descriptors are passed. */
+ON_DRIVERS(what_is_behind_a_passed_descriptor_is_read) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to[100];
+    io_pair(ends);
+    struct read_all *t = aw_spawn_on(
+        rt, AW_CALL(read_all, .conn = ends[1], .to = to, .size = sizeof to));
+    wait_until_it_reads(rt, ends[1]);
+    pass(aw_conn_fd(ends[0]), "one", 3, -1);
+    pass(aw_conn_fd(ends[0]), "two", 3, 1);
+    pass(aw_conn_fd(ends[0]), "three", 5, -1);
+    aw_close(ends[0]);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 11);
+    CHECK_EQ(memcmp(to, "onetwothree", 11), 0);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Tasks that never rest ---------------------------------------------------------------------- */
+
+AW_ASYNC(int, yield_until_done, struct read_one *task; aw_yield pause;) {
+    AW_BEGIN;
+    while (!aw_task_is_finished(self->task))
+        AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(0);
+    AW_END;
+}
+
+ON_DRIVERS(a_task_that_only_yields_lets_input_through) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to = 0;
+    io_pair(ends);
+    struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    struct yield_until_done *y = aw_spawn_on(rt, AW_CALL(yield_until_done, .task = t));
+    CHECK_EQ(join_status(rt, &y->future), 0);
+    aw_task_drop(y);
+    CHECK_EQ(aw_task_take(t), 1);
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);

@@ -136,11 +136,11 @@ static void serve_many(struct io_setup how, int wanted) {
 }
 
 TEST_LIMIT(as_many_connections_as_there_can_be_by_uring_on_2_workers, 60) {
-    serve_many((struct io_setup){"uring", 2}, MOST);
+    serve_many((struct io_setup){"uring", 2, false}, MOST);
 }
 TEST_LIMIT(as_many_connections_as_there_can_be_by_epoll, 60) {
-    serve_many((struct io_setup){"epoll", 0}, MOST);
+    serve_many((struct io_setup){"epoll", 0, false}, MOST);
 }
 TEST_LIMIT(many_connections_by_poll_on_2_workers, 60) {
-    serve_many((struct io_setup){"poll", 2}, 1000);
+    serve_many((struct io_setup){"poll", 2, false}, 1000);
 }

@@ -4,6 +4,7 @@
 #ifndef AWAKE_TEST_IO_H
 #define AWAKE_TEST_IO_H
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 struct io_setup {
     const char *driver;
     uint32_t workers; /* 0: the current-thread flavour */
+    bool per_core;
 };
 
 #define ON_DRIVERS(name)                                                                           \
@@ -25,13 +27,13 @@ struct io_setup {
     static void name##_body(struct io_setup how)
 #define ON__DRIVER(name, driver)                                                                   \
     TEST(name##_by_##driver) {                                                                     \
-        name##_body((struct io_setup){#driver, 0});                                                \
+        name##_body((struct io_setup){#driver, 0, false});                                         \
     }                                                                                              \
-    TEST(name##_by_##driver##_on_1_worker) {                                                       \
-        name##_body((struct io_setup){#driver, 1});                                                \
+    TEST(name##_by_##driver##_with_a_thread_per_core) {                                            \
+        name##_body((struct io_setup){#driver, 2, true});                                          \
     }                                                                                              \
     TEST(name##_by_##driver##_on_8_workers) {                                                      \
-        name##_body((struct io_setup){#driver, 8});                                                \
+        name##_body((struct io_setup){#driver, 8, false});                                         \
     }
 
 HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
@@ -41,10 +43,27 @@ HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     if (works) SKIP("no io_uring here");
     if (m) memory_init(m);
     o.driver = how.driver;
-    o.flavour = how.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    o.flavour = how.per_core  ? AW_THREAD_PER_CORE
+                : how.workers ? AW_MULTI_THREAD
+                              : AW_CURRENT_THREAD;
     o.keep_tasks = !how.workers;
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     return rt;
+}
+
+/* Two ends of a TCP connection, as descriptors. */
+HELPER void io_tcp_pair(int fds[2]) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof a;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
+    CHECK_EQ(listen(listener, 1), 0);
+    CHECK_EQ(getsockname(listener, (struct sockaddr *)&a, &size), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(connect(fds[0], (struct sockaddr *)&a, sizeof a), 0);
+    fds[1] = accept(listener, NULL, NULL);
+    CHECK_GE(fds[1], 0);
+    close(listener);
 }
 
 /* Two ends that are connected. */

@@ -181,11 +181,11 @@ static void cut_everywhere(struct io_setup how) {
 
 /* cancel-at-every-await: aw_io */
 TEST(every_operation_may_be_cancelled_at_every_moment_by_uring) {
-    cut_everywhere((struct io_setup){"uring", 2});
+    cut_everywhere((struct io_setup){"uring", 2, false});
 }
 TEST(every_operation_may_be_cancelled_at_every_moment_by_epoll) {
-    cut_everywhere((struct io_setup){"epoll", 2});
+    cut_everywhere((struct io_setup){"epoll", 2, false});
 }
 TEST(every_operation_may_be_cancelled_at_every_moment_by_poll) {
-    cut_everywhere((struct io_setup){"poll", 2});
+    cut_everywhere((struct io_setup){"poll", 2, false});
 }

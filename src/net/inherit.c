@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sockets from whoever started the program, by the protocol of LISTEN_FDS, and for whom it starts. */
+#define _GNU_SOURCE
+#include <awake/inherit.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "os/environment.h"
+
+enum { FIRST = 3 };
+
+/* The name at the front of a list, which goes on behind it. */
+static void take_name(char name[256], const char **list) {
+    size_t length = *list ? strcspn(*list, ":") : 0;
+    if (!*list || length == 0) {
+        strcpy(name, "unknown");
+    } else {
+        size_t kept = length < 255 ? length : 255;
+        memcpy(name, *list, kept);
+        name[kept] = 0;
+    }
+    if (*list) *list = (*list)[length] ? *list + length + 1 : NULL;
+}
+
+int aw_inherited_fds(aw_inherited *found, int max) {
+    const char *fds = aw__environment("LISTEN_FDS"), *pid = aw__environment("LISTEN_PID");
+    const char *names = aw__environment("LISTEN_FDNAMES");
+    if (max < 0 || (max && !found)) return -EINVAL;
+    if (!fds || !pid || !*fds || !*pid) return 0;
+    unsigned long whose = aw__environment_number("LISTEN_PID");
+    unsigned long count = aw__environment_number("LISTEN_FDS");
+    if (whose == 0 || (count == 0 && strcmp(fds, "0") != 0) || count > INT_MAX - FIRST)
+        return -EINVAL;
+    if (whose != (unsigned long)getpid()) return 0;
+    for (int i = 0; i < (int)count; i++) {
+        int flags = fcntl(FIRST + i, F_GETFD);
+        if (flags < 0) return -EINVAL;
+        if (!(flags & FD_CLOEXEC) && fcntl(FIRST + i, F_SETFD, flags | FD_CLOEXEC)) return -errno;
+    }
+    for (int i = 0; i < (int)count && i < max; i++) {
+        found[i].fd = FIRST + i;
+        take_name(found[i].name, &names);
+    }
+    return (int)count;
+}
+
+int aw_listener_for_exec(const aw_listener *l) {
+    int fd = aw_listener_fd(l);
+    if (fd < 0) return fd;
+    fd = fcntl(fd, F_DUPFD, FIRST); /* which is not close-on-exec */
+    return fd < 0 ? -errno : fd;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sockets without memory: each allocation fails in turn. Whatever could not be had is told, and nothing is left. */
+#include <errno.h>
+#include <limits.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <awake.h>
+
+#include "driver/uring.h"
+#include "support/memory.h"
+
+ALL_ON_THIS_THREAD("each test says itself on what it runs");
+
+static struct memory taken;
+
+AW_ASYNC(int, accept_and_close, aw_listener *l; aw_conn * c; aw_accept_future a;) {
+    AW_BEGIN;
+    for (;;) {
+        AW_AWAIT(self->a, aw_accept(self->l, &self->c));
+        if (self->a.out < 0) break;
+        aw_close(self->c);
+    }
+    AW_RETURN(self->a.out);
+    AW_FINALLY;
+    aw_listener_drop(self->l); /* also if it was never run */
+    AW_END;
+}
+
+/* All that takes memory: a listener with its room, a task, a race by name, connections, a pair, a pipe. */
+AW_ASYNC(int, use_all, aw_listener *l; aw_addr at; struct accept_and_close * task; aw_conn * c;
+         aw_conn * ends[2]; char byte; aw_connect_host_future h; AW_TIMEOUT(aw_io) io;
+         aw_task_join_future join;) {
+    AW_BEGIN;
+    self->at = aw_addr_loopback(AF_INET, 0);
+    self->out = aw_listen(&self->l, &self->at, AW_LISTEN(.max_connections = 3));
+    if (self->out < 0) AW_RETURN(self->out);
+    CHECK_EQ(aw_listener_addr(self->l, &self->at), 0);
+    aw_listener_keep(self->l);
+    self->task = aw_spawn(AW_CALL(accept_and_close, .l = self->l));
+    if (aw_task_is_finished(self->task)) { /* nobody would close */
+        aw_listener_close(self->l);
+        aw_task_drop(self->task);
+        AW_RETURN(-ENOMEM);
+    }
+    AW_AWAIT(self->h, aw_connect_host(&self->c, "127.0.0.1", aw_addr_port(&self->at)));
+    self->out = self->h.out;
+    if (self->out == 0) {
+        AW_AWAIT_FOR(self->io, AW_SEC(2), aw_read(self->c, &self->byte, 1)); /* closed, or lost */
+        aw_close(self->c);
+        self->out = self->io.out ? self->io.out : self->io.inner.out;
+    }
+    if (self->out == 0) {
+        self->out = aw_unix_pair(self->ends, SOCK_STREAM);
+        if (self->out == 0) {
+            aw_close(self->ends[0]);
+            aw_close(self->ends[1]);
+        }
+    }
+    if (self->out == 0) {
+        self->out = aw_pipe(&self->ends[0], &self->ends[1]);
+        if (self->out == 0) {
+            aw_close(self->ends[0]);
+            aw_close(self->ends[1]);
+        }
+    }
+    aw_listener_close(self->l);
+    AW_AWAIT(self->join, aw_task_join(self->task));
+    CHECK(self->join.out == 0 || self->join.out == -ENOMEM);
+    if (self->join.out < 0) self->out = self->join.out;
+    aw_task_drop(self->task);
+    AW_RETURN(self->out);
+    AW_END;
+}
+
+static void quiet(void *data, aw_log_level level, const char *message) {
+    (void)data;
+    CHECK_EQ(level, AW_LOG_PROBLEM);
+    CHECK_CONTAINS(message, "Cannot allocate memory");
+}
+
+static int run(const char *driver, long fail_at) {
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    memory_init(&taken);
+    taken.fail_at = fail_at;
+    o.flavour = AW_CURRENT_THREAD;
+    o.driver = driver;
+    o.allocator = &taken.allocator;
+    o.log = quiet;
+    int error = aw_runtime_new(&rt, &o);
+    if (!error) {
+        error = aw_block_on(rt, AW_CALL(use_all));
+        aw_runtime_free(rt);
+    }
+    memory_check_empty(&taken);
+    return error;
+}
+
+static void each_allocation_fails(const char *driver) {
+    long failed = 0;
+    int last = dup(0);
+    close(last);
+    CHECK_EQ(run(driver, 0), 0);
+    for (long n = 1; n == 1 || taken.failures; n++) {
+        int error = run(driver, n), next = dup(0);
+        CHECK(error == 0 || error == -ENOMEM);
+        CHECK_EQ(next, last); /* no descriptor is left */
+        close(next);
+        failed += error == -ENOMEM;
+    }
+    CHECK_GT(failed, 5);
+}
+
+TEST(each_allocation_fails_once_by_epoll) {
+    each_allocation_fails("epoll");
+}
+TEST(each_allocation_fails_once_by_poll) {
+    each_allocation_fails("poll");
+}
+TEST(each_allocation_fails_once_by_uring) {
+    if (aw__uring_works()) SKIP("no io_uring here");
+    each_allocation_fails("uring");
+}
