@@ -38,6 +38,7 @@ typedef struct poll_driver {
     struct watched *watched;
     uint32_t capacity;
     struct set spare; /* for who sleeps, who has it meanwhile */
+    uint32_t asleep;  /* threads that are to be interrupted when their set is out of date */
 } poll_driver;
 
 static size_t set_size(uint32_t capacity) {
@@ -108,9 +109,10 @@ static int poll_add(aw__driver *d, int fd, uint32_t index, uint32_t age) {
 }
 
 static void poll_remove(aw__driver *d, int fd, uint32_t index) {
+    poll_driver *p = (poll_driver *)d;
     (void)fd;
-    ((poll_driver *)d)->watched[index].fd = -1;
-    poll_interrupt(d);
+    p->watched[index].fd = -1;
+    if (p->asleep) poll_interrupt(d);
 }
 
 static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
@@ -121,8 +123,9 @@ static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
         p->watched[index].wanted |= directions;
         aw__count_one(&d->counters.waits);
     }
+    bool asleep = p->asleep;
     aw__unlock(&d->lock);
-    if (fresh) poll_interrupt(d);
+    if (fresh && asleep) poll_interrupt(d);
 }
 
 /* ---- Collecting ------------------------------------------------------------------------------- */
@@ -199,12 +202,16 @@ static int poll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     if (!set.polled) return 0;
     aw__lock(&d->lock);
     nfds_t n = set_fill(p, &set);
+    if (p->capacity >= set.capacity)
+        deadline = 0; /* the table has grown: do not sleep without the rest */
+    p->asleep += deadline != 0;
     aw__unlock(&d->lock);
     aw__count_call(d);
     int found = wait_for(set.polled, n, deadline);
     /* Not by one who only looks: the owner may be about to sleep. */
     if (found > 0 && set.polled[0].revents && (deadline || aw__driver_is_own(d))) empty_pipe(p);
     aw__lock(&d->lock);
+    p->asleep -= deadline != 0;
     for (nfds_t i = 1; i < n && found > 0 && count < AW__EVENTS; i++)
         if (set.polled[i].revents && tell_once(p, &set.places[i], set.polled[i].revents))
             events[count++] = set.places[i];

@@ -182,12 +182,16 @@ static aw_poll finish(aw_io *op, int out, aw_cx *cx) {
 }
 
 /* It was waiting. False: it still is. */
-static bool resume(aw_io *op, aw_cx *cx) {
+static bool resume(aw_io *op, uint32_t state, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
-    aw__lock(&f->lock);
-    bool waits = op->future.state == AW__WAITING;
-    if (waits) op->waker = *cx->waker;
-    aw__unlock(&f->lock);
+    bool waits = false;
+    /* Over, and the lock is free: then who ended it has let go of it, for he had it when he wrote the state. */
+    if (state == AW__WAITING || aw__load_acquire(&f->lock)) {
+        aw__lock(&f->lock);
+        waits = op->future.state == AW__WAITING;
+        if (waits) op->waker = *cx->waker;
+        aw__unlock(&f->lock);
+    }
     if (waits) {
         aw_cx_arm(cx);
         return false;
@@ -225,7 +229,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
         aw__fd_keep(f);
         op->has |= AW__IO_HELD;
     }
-    if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
+    if (state != AW__WAIT_FRESH && !resume(op, state, cx)) return AW_PENDING;
     int n = op->driver ? aw__io_take(op) : state == AW__WAIT_FRESH ? AW__IO_AGAIN : op->out;
     while (n == AW__IO_AGAIN)
         n = !aw__load_acquire(&f->driver) && aw__completes_here(cx)

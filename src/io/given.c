@@ -86,7 +86,7 @@ static int result_of(aw_io *op, int result) {
     if (op->has & AW__IO_POLLED)
         return op->has & AW__IO_BY_HAND ? AW__IO_AGAIN : result < 0 ? result : 0;
     if (result != -EAGAIN || op->wants == AW_IO_CONNECT) return result;
-    op->has |= AW__IO_BY_HAND; /* a kind of file that cannot wait in the system */
+    aw__fetch_or(&op->has, AW__IO_BY_HAND); /* a kind of file that cannot wait in the system */
     return AW__IO_AGAIN;
 }
 
@@ -115,7 +115,7 @@ static bool is_there(aw_io *op) {
 /* With the lock, and again afterwards. */
 static void ask(aw__fd *f, aw_io *op) {
     aw__driver *d = op->driver;
-    if (d->type->cancel(d, op) == 0) op->has |= AW__IO_ASKED_BACK;
+    if (d->type->cancel(d, op) == 0) aw__fetch_or(&op->has, AW__IO_ASKED_BACK);
     aw__driver_keep(d);
     aw__unlock(&f->lock);
     d->type->flush(d);
@@ -137,7 +137,7 @@ static aw__driver *ask_here(aw__fd *f, aw_io *op) {
     aw__driver *d = op->driver;
     while (is_there(op) && d->type->cancel(d, op) != 0)
         ask(f, op);
-    op->has |= AW__IO_ASKED_BACK;
+    aw__fetch_or(&op->has, AW__IO_ASKED_BACK);
     if (op->future.state != AW__WAITING || aw__driver_is_own(d)) return NULL;
     aw__driver_keep(d);
     return d;

@@ -3,7 +3,7 @@
  * A system that interrupts, moves a byte at a time, has no memory and no numbers left: nothing is lost, nothing is left
  * behind, and nobody asks again and again. */
 /* clang-format off */
-/* link: -Wl,--wrap=read,--wrap=write,--wrap=readv,--wrap=writev,--wrap=recvmsg,--wrap=sendmsg,--wrap=send,--wrap=accept4,--wrap=poll,--wrap=ppoll,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=eventfd,--wrap=pipe2,--wrap=syscall */
+/* link: -Wl,--wrap=read,--wrap=recv,--wrap=write,--wrap=readv,--wrap=writev,--wrap=recvmsg,--wrap=sendmsg,--wrap=send,--wrap=accept4,--wrap=poll,--wrap=ppoll,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=eventfd,--wrap=pipe2,--wrap=syscall */
 /* clang-format on */
 #define _GNU_SOURCE
 #include "support/io_ends.h"
@@ -89,8 +89,8 @@ static uint64_t io_calls(aw_runtime *rt) {
 
 static void interrupt_everywhere(uint32_t every) {
     static const enum fault_call calls[] = {
-        F_read,    F_write, F_readv, F_writev,     F_recvmsg,      F_sendmsg,       F_send,
-        F_accept4, F_poll,  F_ppoll, F_epoll_wait, F_epoll_pwait2, F_io_uring_enter};
+        F_read, F_recv,    F_write, F_readv, F_writev,     F_recvmsg,      F_sendmsg,
+        F_send, F_accept4, F_poll,  F_ppoll, F_epoll_wait, F_epoll_pwait2, F_io_uring_enter};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         fault_set(calls[i], EINTR, every, UINT32_MAX);
 }
@@ -158,7 +158,7 @@ static void fail_once(struct io_setup how) {
         fault_set(F_send, errors[i], 0, 1);
         CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), -errors[i]);
         CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), 1);
-        fault_set(F_read, errors[i], 0, 1);
+        fault_set(F_recv, errors[i], 0, 1);
         CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -errors[i]);
         CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), 1);
     }

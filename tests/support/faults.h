@@ -25,6 +25,7 @@
     X(recvmsg)                                                                                     \
     X(sendmsg)                                                                                     \
     X(send)                                                                                        \
+    X(recv)                                                                                        \
     X(accept4)                                                                                     \
     X(poll)                                                                                        \
     X(ppoll)                                                                                       \
@@ -97,11 +98,7 @@ static size_t fault_size(size_t size) {
 /* What happens in the middle of a read that would block; by one thread. */
 static void (*fault_after_read)(void);
 
-ssize_t __real_read(int fd, void *to, size_t size);
-ssize_t __wrap_read(int fd, void *to, size_t size);
-ssize_t __wrap_read(int fd, void *to, size_t size) {
-    if (fault(F_read)) return -1;
-    ssize_t n = __real_read(fd, to, fault_size(size));
+static ssize_t fault_read(ssize_t n) {
     int error = errno;
     if (n < 0 && fault_after_read) {
         void (*f)(void) = fault_after_read;
@@ -110,6 +107,18 @@ ssize_t __wrap_read(int fd, void *to, size_t size) {
     }
     errno = error;
     return n;
+}
+
+ssize_t __real_read(int fd, void *to, size_t size);
+ssize_t __wrap_read(int fd, void *to, size_t size);
+ssize_t __wrap_read(int fd, void *to, size_t size) {
+    return fault(F_read) ? -1 : fault_read(__real_read(fd, to, fault_size(size)));
+}
+
+ssize_t __real_recv(int fd, void *to, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t size, int flags) {
+    return fault(F_recv) ? -1 : fault_read(__real_recv(fd, to, fault_size(size), flags));
 }
 
 WRAP(ssize_t, write, (int fd, const void *from, size_t size), fd, from, fault_size(size))
