@@ -115,6 +115,37 @@ ON_DRIVERS(nobody_oversleeps_beside_threads_that_cancel) {
     workers_end(rt, &m);
 }
 
+/* One thread after the other runs it, while others come and cancel. */
+static void *run_a_turn(void *arg) {
+    struct plain *p = arg;
+    CHECK_EQ(aw_block_on(p->rt, aw_sleep_for(200000)), 0);
+    return NULL;
+}
+
+ON_DRIVERS(threads_may_take_turns_beside_threads_that_cancel) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2], *quiet[2];
+    char to = 0;
+    io_pair(ends);
+    io_pair(quiet);
+    struct plain p = {.rt = rt, .conn = quiet[1], .rounds = (uint32_t)storm_rounds(150)};
+    struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+    pthread_t thread = thread_start(wait_in_rounds, &p);
+    while (!LOAD(p.done))
+        on_a_thread(run_a_turn, &p);
+    thread_end(thread);
+    CHECK_EQ(aw_task_is_finished(t), false);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(io_join(rt, t), 1);
+    CHECK_EQ(to, 'x');
+    for (int i = 0; i < 2; i++) {
+        aw_close(ends[i]);
+        aw_close(quiet[i]);
+    }
+    workers_end(rt, &m);
+}
+
 /* ---- Ends ---------------------------------------------------------------------------------------- */
 
 enum { PENDING = 50 };
