@@ -302,8 +302,11 @@ static void pass_on(uring_driver *u) {
 static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     uring_driver *u = (uring_driver *)d;
     bool woken = false, looks = !deadline;
-    if (!is_own(d)) { /* nothing is there that its owner does not find */
-        if (aw__uring_queued(&u->ring)) uring_interrupt(d);
+    if (!is_own(d)) {       /* nothing is there that its owner does not find */
+        aw__lock(&d->lock); /* the next owner may be about to make another ring of it */
+        bool queued = aw__uring_queued(&u->ring);
+        aw__unlock(&d->lock);
+        if (queued) uring_interrupt(d);
         return 0;
     }
     if (!adopt(u)) {

@@ -194,6 +194,8 @@ void *aw__worker_main(void *arg) {
         }
         run_task(w, t);
     }
+    /* Who still waits there is told, by the only thread that may enter its ring. */
+    aw__place_close(&w->place);
     aw__place_leave(&w->place);
     aw__shelf_clear(w);
     aw__thread.worker = NULL;

@@ -273,7 +273,8 @@ static void *read_foreign(void *arg) {
 
 /* A plain thread cannot hand over what it has queued, and goes to sleep: the owner does it. */
 ON_DRIVERS(what_one_thread_fails_to_hand_over_another_does) {
-    if (!how.workers) how.workers = 2; /* somebody has to run it meanwhile */
+    if (!how.workers || how.per_core) /* somebody has to run it meanwhile */
+        how = (struct io_setup){how.driver, 2, false};
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -397,7 +398,9 @@ static bool try_with(struct io_setup how, long fail_at) {
     struct scarce s = {.fail_at = fail_at};
     s.allocator = (aw_allocator){scarce_alloc, scarce_release, &s};
     aw_runtime_options o = workers_options(how.workers, NULL, NULL);
-    o.flavour = how.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    o.flavour = how.per_core  ? AW_THREAD_PER_CORE
+                : how.workers ? AW_MULTI_THREAD
+                              : AW_CURRENT_THREAD;
     o.driver = how.driver;
     o.keep_tasks = !how.workers;
     o.allocator = &s.allocator;

@@ -35,12 +35,12 @@ static void rain_begin(struct rain *r) {
     CHECK_EQ(sigaction(SIGALRM, &how, NULL), 0);
     *r = (struct rain){.target = pthread_self()};
     r->thread = thread_start(rain_body, r);
+    WAIT_UNTIL(LOAD(signals) > 0);
 }
 
 static void rain_end(struct rain *r) {
     STORE(r->stop, 1);
     thread_end(r->thread);
-    CHECK_GT(LOAD(signals), 0u);
 }
 
 AW_ASYNC(int, send_stream, aw_conn *conn; uint32_t stream; uint64_t at; uint64_t total;
