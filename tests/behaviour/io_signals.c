@@ -4,6 +4,7 @@
 #include "support/io_ends.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 
 static uint32_t signals; /* atomic: that came */
 static void count_signal(int number) {
@@ -23,6 +24,7 @@ static void *rain_body(void *arg) {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     struct timespec pause = {0, 20000};
+    prctl(PR_SET_TIMERSLACK, 1);
     while (!LOAD(r->stop)) {
         pthread_kill(r->target, SIGALRM);
         if (r->sent++ % 4 == 0) nanosleep(&pause, NULL);
@@ -74,10 +76,10 @@ AW_ASYNC(int, receive_stream, aw_conn *conn; uint32_t stream; uint64_t at; unsig
     AW_END;
 }
 
-/* Until there were enough of them. */
 enum { STREAMS = 3, BYTES = 50000, SIGNALS = 2000 };
 
-ON_DRIVERS(bytes_arrive_in_a_rain_of_signals) {
+/* Until so many have come; how many that were in a second. */
+static uint64_t exchange_in_the_rain(struct io_setup how, uint32_t count) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     struct rain rain;
@@ -85,6 +87,8 @@ ON_DRIVERS(bytes_arrive_in_a_rain_of_signals) {
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     rain_begin(&rain);
+    uint32_t before = LOAD(signals);
+    uint64_t begun = test_now_ns();
     do {
         struct send_stream *s[STREAMS];
         struct receive_stream *r[STREAMS];
@@ -106,9 +110,34 @@ ON_DRIVERS(bytes_arrive_in_a_rain_of_signals) {
             aw_task_drop(s[i]);
             aw_task_drop(r[i]);
         }
-    } while (LOAD(signals) < (uint32_t)test_scale(SIGNALS));
+    } while (LOAD(signals) - before < count);
+    uint64_t rate = (LOAD(signals) - before) * (uint64_t)AW_SEC(1) / (test_now_ns() - begun);
     rain_end(&rain);
     workers_end(rt, &m);
+    return rate;
+}
+
+ON_DRIVERS(bytes_arrive_in_a_rain_of_signals) {
+    exchange_in_the_rain(how, (uint32_t)test_scale(SIGNALS));
+}
+
+/* The best of some: how often a thread is interrupted is also up to what else the machine does. */
+static void rain_as_heavily_as_it_should(const char *driver) {
+    uint64_t best = 0;
+    for (int i = 0; i < 20 && best < 13000; i++) {
+        uint64_t rate = exchange_in_the_rain((struct io_setup){driver, 0, false}, 2000);
+        if (rate > best) best = rate;
+    }
+    CHECK_GE(best, test_scale(13000));
+}
+TEST(bytes_arrive_in_13000_signals_a_second_timing_by_uring) {
+    rain_as_heavily_as_it_should("uring");
+}
+TEST(bytes_arrive_in_13000_signals_a_second_timing_by_epoll) {
+    rain_as_heavily_as_it_should("epoll");
+}
+TEST(bytes_arrive_in_13000_signals_a_second_timing_by_poll) {
+    rain_as_heavily_as_it_should("poll");
 }
 
 /* A plain thread that waits, and one that only sleeps. */
