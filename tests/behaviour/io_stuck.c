@@ -14,6 +14,7 @@ AW_ASYNC(int, spin, uint32_t *begun; const uint32_t *stop;) {
     AW_END;
 }
 
+/* With whom it is registered, or who has given its read to the system. */
 static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
     aw__fd *f = (aw__fd *)c;
     aw__lock(&f->lock);
@@ -23,6 +24,38 @@ static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
         if (LOAD(rt->pool->workers[i].place.driver) == d) return i;
     FAIL("it is with none of them");
     return 0;
+}
+
+static void others_serve_what_a_stuck_worker_waits_for(const char *driver) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
+    aw_conn *ends[2];
+    uint32_t begun = 0, stop = 0;
+    char to = 0;
+    io_pair(ends);
+    struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+    io_wait_for(rt, ends[1], 0, 1);
+    uint32_t stuck = worker_of(rt, ends[1]);
+    struct spin *s = aw_spawn_at(rt, stuck, AW_CALL(spin, .begun = &begun, .stop = &stop));
+    WAIT_UNTIL(LOAD(begun));
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(io_join(rt, t), 1);
+    STORE(stop, 1);
+    CHECK_EQ(join_status(rt, &s->future), 0);
+    aw_task_drop(s);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+TEST(others_serve_what_a_stuck_worker_waits_for_by_uring) {
+    others_serve_what_a_stuck_worker_waits_for("uring");
+}
+TEST(others_serve_what_a_stuck_worker_waits_for_by_epoll) {
+    others_serve_what_a_stuck_worker_waits_for("epoll");
+}
+TEST(others_serve_what_a_stuck_worker_waits_for_by_poll) {
+    others_serve_what_a_stuck_worker_waits_for("poll");
 }
 
 enum { TRIES = 5, LIMIT_NS = 20000000 };
