@@ -10,6 +10,8 @@ as its argument. On the current thread processor time is measured, on workers th
 The rounds are interleaved: each runs every program once, so that a machine that is busy for a while
 spoils a round and not a program. The spread is that of the middle half of the rounds. Programs are built
 already (`make bench` does both), with the diagnostics on, as users get them.
+
+Network I/O is measured between processes: see bench/network.py, whose names can be given here too.
 """
 
 import argparse
@@ -20,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import network
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -160,9 +164,10 @@ COMPARED = {"ns", "us", "ms", "s", "jobs/s", "M/s"}
 def programs(build, wanted):
     """(name, program, number of workers), for all of them."""
     found = [source.stem for source in sorted((ROOT / "bench").glob("*.c"))]
-    unknown = set(wanted) - set(found)
+    unknown = set(wanted) - set(found) - set(network.NAMES)
     if unknown:
-        sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+        sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(found)}, "
+                 f"and of the network {', '.join(network.NAMES)}")
     return [(name, build / "bench" / name, workers) for name in found if not wanted or name in wanted
             for workers in WORKERS.get(name, (0, 1, 2))]
 
@@ -290,7 +295,8 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these benchmarks")
     arguments = parser.parse_args()
 
-    chosen = programs(Path(arguments.build_dir).resolve(), arguments.names)
+    build = Path(arguments.build_dir).resolve()
+    chosen = programs(build, arguments.names)
     samples, units = {}, {}
     for n in range(arguments.rounds):
         for name, program, workers in chosen:
@@ -308,6 +314,7 @@ def main():
     table_of_one_thread(samples, units)
     table_of_workers(samples, units)
     table_of_futex_calls(chosen)
+    network.measure(build, arguments.names or network.NAMES, arguments.rounds, show)
 
 
 if __name__ == "__main__":

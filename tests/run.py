@@ -29,6 +29,7 @@ from runner.cross import cross_tests, fiber_programs
 from runner.debugger import debugger_tests
 from runner.expected import Expected, check_text
 from runner.install import Stage, install_tests, readme_tests
+from runner.peers import peer_tests
 from runner.process import (DEFAULT_LIMIT, ROOT, Failed, Skipped, Test, TooSlow, describe, execute, join_text,
                             kill_running, must_run)
 
@@ -39,11 +40,11 @@ WORKERS = {f"workers-{n}": {"AWAKE_FLAVOUR": "multi", "AWAKE_WORKERS": str(n)} f
 # How the tests end that tests/support/workers.h makes of one, each on a flavour.
 FLAVOURS = ["_on_the_current_thread", "_on_1_worker", "_on_2_workers", "_on_8_workers", "_on_one_thread",
             "_with_workers", "_with_a_thread_per_core"]
-# And those of tests/support/io.h, each on a driver and a flavour.
-DRIVERS = [f"_by_{driver}{where}" for driver in ("uring", "epoll", "poll") for where in [""] + FLAVOURS]
+# And those of input and output, each on a driver: they choose the flavour as well.
+DRIVERS = re.compile("_by_(uring|epoll|poll)(_|$)")
 # What concerns the sources and not the running library is tested once, without sanitizers.
 SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross", "debugger"]
-SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples"] + SOURCE_SUITES
+SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples", "peers"] + SOURCE_SUITES
 
 # What is not run unless it is asked for: by a sanitizer, or valgrind. The interleaver of model is a single thread, and
 # sees races by itself. One worker has no races but those with the thread in block_on; what two have, eight have as well;
@@ -139,11 +140,10 @@ def worker_tests(settings, suite, pool):
             # These run on each flavour by themselves: test and where, in one name.
             chosen = re.findall(r"^(?:ON_)?(?:BOTH|FLAVOURS|WORKERS)(?:_LIMIT)?\((\w+)", text, re.M)
             others.update((name, test + where) for test in chosen for where in FLAVOURS)
-            chosen = re.findall(r"^ON_(?:DRIVERS|BACKENDS)(?:_LIMIT)?\((\w+)", text, re.M)
-            others.update((name, test + where) for test in chosen for where in DRIVERS)
     for program, name, run in tests_of(settings, programs, pool, WORKERS[suite]):
         # What measures time measures it on two.
-        if (program, name) not in others and ("_timing" not in name or suite == "workers-2"):
+        chosen = (program, name) in others or DRIVERS.search(name)
+        if not chosen and ("_timing" not in name or suite == "workers-2"):
             yield Test(suite, f"{program}/{name}" if name else program, run, alone="_timing" in name)
 
 
@@ -198,13 +198,17 @@ def run_example(settings, name):
     if not file.exists():
         raise Failed(f"examples/expected/{name}.txt does not exist")
     expected = Expected(file.read_text())
+    program = settings.build / "examples" / name
+    needs = re.search(r"^/\* needs: (.*) \*/$", (ROOT / "examples" / f"{name}.c").read_text(), re.M)
+    if needs and not program.exists():
+        raise Skipped(f"{needs.group(1)} was not there when it should have been built")
     for directive in expected.directives["no-sanitize"]:
         sanitizer, _, reason = directive.partition(" ")
         if sanitizer == settings.sanitizer:
             raise Skipped(reason or "no reason given")
 
     arguments = shlex.split(expected.get("args", "", str))
-    done = execute(settings.wrapper + [settings.build / "examples" / name] + arguments,
+    done = execute(settings.wrapper + [program] + arguments,
                    expected.get("limit", DEFAULT_LIMIT) * settings.slowness, env=settings.env,
                    terminal=True, merge=expected.has("stderr"))
     status = done.status if done.status >= 0 else 128 - done.status
@@ -241,6 +245,8 @@ def discover(settings, suites, pool):
             yield from worker_tests(settings, suite, pool)
         elif suite == "examples":
             yield from example_tests(settings)
+        elif suite == "peers":
+            yield from peer_tests(settings)
         elif suite == "compile":
             yield from compile_tests()
         elif suite == "headers":

@@ -142,6 +142,8 @@ AW_API void aw__async_bad_room(const aw_future *child, const char *file, int lin
     __attribute__((noreturn, cold));
 AW_API void aw__async_bad_fail(const aw_future *self, const char *file, int line)
     __attribute__((noreturn, cold));
+/* A function has ended in a task that has something open: not in this frame. */
+AW_API void aw__async_check_left(const aw_future *self, size_t size, const char *file, int line);
 /* The await of a function that is being cancelled. */
 AW_API aw_poll aw__await_cancelling(aw_future *self, aw_future *child, aw_cx *cx, const char *file,
                                     int line);
@@ -291,6 +293,8 @@ aw__finish:                                                                     
     __attribute__((unused));                                                                       \
     }                                                                                              \
     }                                                                                              \
+    if (AW_CHECKS && cx->meter && AW__UNLIKELY(cx->meter->opened))                                 \
+        aw__async_check_left(&self->future, sizeof *self, __FILE__, __LINE__);                     \
     return (aw__step){self->future.state & AW__CUT ? AW_CANCELLED : AW_READY};                     \
     AW__POP(void) 0
 

@@ -44,6 +44,9 @@ static inline aw_barrier_wait_future aw_barrier_wait(aw_barrier *b) {
     return f;
 }
 
+/* Without waiting: 1, for who completes them and leads; -EAGAIN: others are missing, and it has not come. */
+AW_API int aw_barrier_try_wait(aw_barrier *b);
+
 AW_C_END
 
 #endif

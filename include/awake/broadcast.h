@@ -119,6 +119,9 @@ AW_API int aw__broadcast_try_recv(aw_broadcast *b, aw_broadcast_receiver *r, voi
 /* What is kept for this receiver at this moment. */
 #define aw_broadcast_len(b, r) aw__broadcast_len(&(b)->broadcast, (r))
 AW_API size_t aw__broadcast_len(aw_broadcast *b, const aw_broadcast_receiver *r);
+/* For senders: whether nobody is subscribed at this moment. */
+#define aw_broadcast_is_closed(b) aw__broadcast_is_closed(&(b)->broadcast)
+AW_API bool aw__broadcast_is_closed(aw_broadcast *b);
 
 /* ---- Futures ----------------------------------------------------------------------------------- */
 

@@ -39,6 +39,7 @@ struct __attribute__((may_alias)) aw__async_map {
     AW__OVER_HEAD(void);
     aw__held held;
     uint32_t phase;
+    aw__open opened; /* as long as a future waits */
 };
 
 struct __attribute__((may_alias)) aw__concurrent {
@@ -48,6 +49,7 @@ struct __attribute__((may_alias)) aw__concurrent {
     bool errors; /* negative outputs are */
     bool waiting;
     struct aw__flight *flight;
+    aw__open opened; /* as long as there is one */
 };
 
 AW_API aw_poll aw__async_map_next(aw_stream *s, aw_cx *cx, int *out);
@@ -80,6 +82,7 @@ AW_API const aw_future *aw__concurrent_child(const aw_stream *s, size_t i);
         AW__OVER_HEAD(__typeof__(((aw__future_##fn *)0)->out));                                    \
         aw__held held;                                                                             \
         uint32_t phase;                                                                            \
+        aw__open opened;                                                                           \
         T **from;                                                                                  \
         aw__future_##fn inner;                                                                     \
         __VA_ARGS__                                                                                \
@@ -99,6 +102,7 @@ AW_API const aw_future *aw__concurrent_child(const aw_stream *s, size_t i);
         uint32_t limit;                                                                            \
         bool ordered, errors, waiting;                                                             \
         struct aw__flight *flight;                                                                 \
+        aw__open opened;                                                                           \
         T **from;                                                                                  \
         __VA_ARGS__                                                                                \
     };                                                                                             \

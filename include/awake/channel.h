@@ -40,6 +40,18 @@ typedef struct aw__block {
     uint32_t head, count, slots;
 } aw__block;
 
+/* Where senders put messages without disturbing receivers: src/sync/back.h. */
+typedef struct aw__back {
+    uint32_t lock;
+    uint32_t room;   /* atomic: so many more may be put in; 0: it is shut */
+    uint32_t pushed; /* so many were, and are not counted in the channel */
+    uint32_t tail;   /* the slot for the next one */
+    uint32_t slots;
+    uint32_t least; /* it is opened for so many */
+    size_t size;
+    unsigned char *items;
+} aw__back;
+
 /* The channel whatever its type. Must outlive its waiters and each call, and stays where it is. */
 typedef struct aw_channel {
     uint32_t lock;
@@ -58,6 +70,8 @@ typedef struct aw_channel {
     aw_release_fn *release;
     const aw_allocator *allocator;
     uint32_t sender_count, receiver_count, weak_count;
+    char apart[28]; /* what both sides write lies a line of the cache apart */
+    aw__back back;
 } aw_channel;
 
 #define AW_CHANNEL(T)                                                                              \
@@ -146,6 +160,10 @@ AW_API int aw__channel_try_send(aw_channel *c, const void *value);
 /* 0; -EAGAIN: empty; -EPIPE: closed, and nothing will come any more. */
 #define aw_channel_try_recv(c, value) aw__channel_try_recv(&(c)->channel, AW__ITEM(c, value))
 AW_API int aw__channel_try_recv(aw_channel *c, void *value);
+/* As many as are there, up to n: how many; or as above. */
+#define aw_channel_try_recv_many(c, array, n)                                                      \
+    aw__channel_try_recv_many(&(c)->channel, AW__ITEM(c, array), (n))
+AW_API int aw__channel_try_recv_many(aw_channel *c, void *values, uint32_t n);
 /* A permit: one slot is kept for who has it, who sends by it or gives it back. -EAGAIN: full; -EPIPE: closed; -EINVAL:
  * an unbounded channel has none. */
 #define aw_channel_try_reserve(c) aw__channel_try_reserve(&(c)->channel)

@@ -19,8 +19,9 @@ AW_C_BEGIN
 
 /* A descriptor that is readable when a task can run, a timer is due or input has come. It is the runtime's, the same
  * each time, and stays until that is freed; watch it level-triggered, and do nothing else with it. Call it on the thread that will
- * call aw_runtime_turn, outside of tasks. Or: -ENOTSUP with workers, with a seam that has a way of its own to sleep or to tell the time,
- * and with the driver "poll"; -EPERM inside a task; -EBUSY while a thread is in block_on; -EOWNERDEAD, -EMFILE, -ENOMEM. */
+ * call aw_runtime_turn, outside of tasks. The driver "poll" has nothing to watch: in its place epoll is used, or, when descriptors
+ * have waited already, -ENOTSUP. As with workers, and with a seam that has a way of its own to sleep or to tell the time. Or -EPERM
+ * inside a task; -EBUSY while a thread is in block_on; -EOWNERDEAD, -EMFILE, -ENOMEM. */
 AW_API int aw_runtime_fd(aw_runtime *rt);
 
 /* Run what is ready, for a while, and come back without having slept. 0, and the descriptor is readable again when there is more

@@ -97,6 +97,7 @@ typedef struct aw__meter {
     int32_t own;         /* waits that began in this poll, for what only the task itself can end */
     int32_t cancelling;  /* change in the number of futures that are being cancelled */
     int fail;            /* a negative errno: the task is to end with it */
+    uint32_t opened;     /* what the task has opened, and not ended: see aw__open */
     bool pinned;         /* the task must stay on this thread from now on */
     bool yielding;       /* a wake of the running task means: behind the others */
     uint64_t random;     /* for fair choices */
@@ -108,6 +109,14 @@ typedef struct aw__carry {
     int32_t armed, outside; /* as above, among the children */
     uint8_t carried;        /* what the parent counts because of them */
 } aw__carry;
+
+/* What has to be over before the memory goes away that it lies in: a scope, a generator. Zero, when it is not open. */
+typedef struct aw__open {
+    uintptr_t mark; /* by which it is found in that memory */
+    const aw_future *what;
+    void *task;  /* that counts it */
+    void *fiber; /* on whose stack it lies, and that counts it too */
+} aw__open;
 
 struct aw_cx {
     const aw_waker *waker;

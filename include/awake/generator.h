@@ -47,6 +47,7 @@ AW_C_BEGIN
 #define AW__GENERATOR(T)                                                                           \
     AW_STREAM_HEAD(T);                                                                             \
     aw__held aw_held;                                                                              \
+    aw__open aw_opened;                                                                            \
     uint32_t aw_phase;                                                                             \
     T value
 
@@ -63,6 +64,7 @@ enum {
 struct __attribute__((may_alias)) aw__generator {
     AW_STREAM_HEAD(void);
     aw__held aw_held;
+    aw__open aw_opened;
     uint32_t aw_phase;
 };
 

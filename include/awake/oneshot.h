@@ -57,6 +57,10 @@ AW_API void aw__oneshot_close_receiver(aw_oneshot *c);
 #define aw_oneshot_try_recv(c) aw__oneshot_try_recv(&(c)->channel)
 AW_API int aw__oneshot_try_recv(aw_oneshot *c);
 
+/* For the sender: whether the receiver is gone, or has the value. */
+#define aw_oneshot_is_closed(c) aw__oneshot_is_closed(&(c)->channel)
+AW_API bool aw__oneshot_is_closed(aw_oneshot *c);
+
 /* aw-future: aw_oneshot_recv */
 /* aw-future: aw_oneshot_closed */
 typedef struct aw_oneshot_future {

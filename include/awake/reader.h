@@ -31,7 +31,8 @@ typedef struct aw_reader {
     const aw_allocator *allocator;
 } aw_reader;
 
-/* With a buffer of the caller's, which is at least as long as the longest line or part, its delimiter included. */
+/* With a buffer of the caller's, which is at least as long as the longest line or part, its delimiter included. Without any
+ * (all zero) everything is -EINVAL. */
 static inline aw_reader aw_reader_of(aw_conn *c, void *buf, size_t size) {
     aw_reader r = {c, {NULL, 0}, false, false, (char *)buf, size, 0, 0, NULL, NULL};
     return r;

@@ -28,7 +28,11 @@
  *   is every output of a child: what it has to say it writes to what it borrows. A child that others cancel,
  *   because the runtime ends, counts as -ECANCELED.
  *
- *   Cancelled, it cancels body and children and waits until they are gone. It is finished if all of them were. */
+ *   Cancelled, it cancels body and children and waits until they are gone. It is finished if all of them were.
+ *
+ *   Who polls one by hand and ends while it runs is caught, with the scope's chain: an async function, a task, the future
+ *   of block_on that has it in its frame, a fiber that has it on its stack. Under an executor of one's own, outside a task, it is
+ *   caught only when its memory is moved, freed or overwritten. */
 #ifndef AWAKE_SCOPE_H
 #define AWAKE_SCOPE_H
 
@@ -50,7 +54,8 @@ AW_C_BEGIN
     uint32_t limit;                                                                                \
     size_t count, running; /* children that have not ended; of these, those that have begun */     \
     aw_runtime *runtime;                                                                           \
-    aw_waker waker;         /* borrowed */                                                         \
+    aw_waker waker; /* borrowed */                                                                 \
+    aw__open opened;                                                                               \
     aw__members members[3]; /* by their state: scope.c */                                          \
     aw__waiters rooms
 

@@ -25,6 +25,7 @@
  *                    Cancelled, or discarded, it loses nothing: the item is there for the next one.
  *   aw_stream_close  a future that gives up whatever the stream and its sources hold: a generator half-way, futures in
  *                    flight. Not needed after the end, nor for what holds nothing (arrays, functions over them).
+ *                    A frame or fiber that ends while such a stream of its own is open is caught.
  *                    Cleanup: it is not cut short by a cancel. A closed stream is at its end.
  *
  * An item that owns something needs a way to be dropped: aw_stream_drop_with(&s, fn). It is called for items that
@@ -199,7 +200,10 @@ static inline aw_stream_collect_future aw_stream_collect_of(aw_stream *s, void *
     return f;
 }
 
-#define aw_stream_next(s)  aw_stream_next_of(&(s)->stream)
+#define aw_stream_next(s) aw_stream_next_of(&(s)->stream)
+/* Without waiting: 1, 0 or an error, as above; -EAGAIN: nothing is there now. By one task at a time, too. */
+#define aw_stream_try_next(s) aw_stream_try_next_of(&(s)->stream)
+AW_API int aw_stream_try_next_of(aw_stream *s);
 #define aw_stream_close(s) aw_stream_close_of(&(s)->stream)
 #define aw_stream_drain(s) aw_stream_drain_of(&(s)->stream)
 #define aw_stream_collect(s, array, capacity)                                                      \

@@ -104,6 +104,9 @@ AW_API void aw_watch_unsubscribe(aw_watch_receiver *r);
 AW_API void aw__watch_get(aw_watch *w, aw_watch_receiver *r, void *copy);
 /* There is a value that the receiver has not seen: 1; 0; -EPIPE: and none will come. */
 AW_API int aw_watch_has_changed(const aw_watch_receiver *r);
+/* For senders: whether nobody is subscribed at this moment. */
+#define aw_watch_is_closed(w) aw__watch_is_closed(&(w)->watch)
+AW_API bool aw__watch_is_closed(aw_watch *w);
 
 /* ---- Futures ----------------------------------------------------------------------------------- */
 

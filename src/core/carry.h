@@ -16,6 +16,7 @@ static inline aw__meter aw__carry_meter(aw_cx *cx) {
     if (cx->meter) {
         m.budget = cx->meter->budget;
         m.stack_size = cx->meter->stack_size;
+        m.opened = cx->meter->opened;
         m.fail = cx->meter->fail; /* of one that was polled before, in this same poll of the task */
     }
     return m;
@@ -27,6 +28,7 @@ static inline void aw__carry_add(aw__carry *c, const aw__meter *m, aw_cx *cx) {
     c->outside += m->outside;
     if (!cx->meter) return;
     cx->meter->cancelling += m->cancelling;
+    cx->meter->opened = m->opened;
     cx->meter->pinned |= m->pinned;
     if (!cx->meter->fail) cx->meter->fail = m->fail;
 }

@@ -95,27 +95,35 @@ void aw__driver_remove(aw__driver *d, int fd, uint32_t index) {
 
 /* ---- Events ----------------------------------------------------------------------------------- */
 
+/* Under the lock. */
 static aw__fd *find(aw__driver *d, const aw__event *e) {
     aw__fd *f = NULL;
-    aw__lock(&d->lock);
     if (e->index < d->capacity && d->entries[e->index].age == e->age) f = d->entries[e->index].fd;
-    if (f && !aw__fd_try_keep(f)) f = NULL;
+    return f && aw__fd_try_keep(f) ? f : NULL;
+}
+
+/* All are found before the first is told: the lock is taken once. */
+static void tell_ready(aw__driver *d, const aw__event *events, int count) {
+    aw__fd *found[AW__EVENTS];
+    aw__lock(&d->lock);
+    for (int i = 0; i < count; i++)
+        found[i] = find(d, &events[i]);
     aw__unlock(&d->lock);
-    return f;
+    for (int i = 0; i < count; i++)
+        if (found[i]) {
+            aw__fd_ready(found[i], events[i].ready);
+            aw__fd_let_go(found[i]);
+        }
 }
 
 void aw__driver_tell(aw__driver *d, const aw__event *events, int count) {
     if (count) aw__fetch_add_relaxed(&d->counters.events, (uint64_t)count);
-    for (int i = 0; i < count; i++) {
-        if (d->type->submit) {
-            aw__fd_came_back(events[i].op, events[i].result);
-            continue;
-        }
-        aw__fd *f = find(d, &events[i]);
-        if (!f) continue;
-        aw__fd_ready(f, events[i].ready);
-        aw__fd_let_go(f);
+    if (!d->type->submit) {
+        if (count) tell_ready(d, events, count);
+        return;
     }
+    for (int i = 0; i < count; i++)
+        aw__fd_came_back(events[i].op, events[i].result);
 }
 
 void aw__driver_turn(aw__driver *d) {

@@ -1,22 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
  * epoll: edge-triggered, both directions at once, so that a descriptor is registered and removed once in its life. An
- * eventfd, which is never read, ends a sleep: each write to it is one edge. */
+ * eventfd, which is never read, ends a sleep: each write to it is one edge. It knows each number once: for who wants to wait for
+ * one that another waits for already, it gets a second number (twin). */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/alloc.h"
 #include "driver/driver.h"
 #include "io/here.h"
 #include "os/park.h"
 
+struct twin {
+    int fd;
+    uint32_t index; /* whose it is */
+    struct twin *next;
+};
+
 typedef struct epoll_driver {
     aw__driver driver;
     int epoll, wake;
+    struct twin *twins; /* under the table's lock */
 } epoll_driver;
 
 static const uint64_t WAKE = UINT64_MAX;
@@ -40,16 +50,39 @@ static void epoll_close(aw__driver *d) {
     close(e->epoll);
 }
 
+static int add_twin(epoll_driver *e, int fd, uint32_t index, struct epoll_event *event) {
+    struct twin *t = aw__alloc(e->driver.allocator, sizeof *t);
+    if (!t) return -ENOMEM;
+    *t = (struct twin){fcntl(fd, F_DUPFD_CLOEXEC, 0), index, e->twins};
+    if (t->fd >= 0 && epoll_ctl(e->epoll, EPOLL_CTL_ADD, t->fd, event) == 0) {
+        e->twins = t;
+        return 0;
+    }
+    int error = -errno;
+    if (t->fd >= 0) close(t->fd);
+    aw__release(e->driver.allocator, t, sizeof *t);
+    return error;
+}
+
 static int epoll_add(aw__driver *d, int fd, uint32_t index, uint32_t age) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET,
                                 .data = {.u64 = (uint64_t)age << 32 | index}};
-    return epoll_ctl(((epoll_driver *)d)->epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+    epoll_driver *e = (epoll_driver *)d;
+    if (epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
+    return errno == EEXIST ? add_twin(e, fd, index, &event) : -errno;
 }
 
 static void epoll_remove(aw__driver *d, int fd, uint32_t index) {
+    epoll_driver *e = (epoll_driver *)d;
     struct epoll_event unused = {0};
-    (void)index;
-    epoll_ctl(((epoll_driver *)d)->epoll, EPOLL_CTL_DEL, fd, &unused);
+    struct twin **at = &e->twins, *t;
+    while ((t = *at) && t->index != index)
+        at = &t->next;
+    epoll_ctl(e->epoll, EPOLL_CTL_DEL, t ? t->fd : fd, &unused);
+    if (!t) return;
+    *at = t->next;
+    close(t->fd);
+    aw__release(d->allocator, t, sizeof *t);
 }
 
 /* An error makes everything go on that waits: the call that follows says what it is. */
@@ -67,7 +100,7 @@ static int wait_for(int epoll, struct epoll_event *events, uint64_t deadline) {
     uint64_t now = aw__os_now(), left = deadline > now ? deadline - now : 0;
     struct timespec ts = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
     int n = epoll_pwait2(epoll, events, AW__EVENTS, &ts, NULL);
-    if (n >= 0 || errno != ENOSYS) return n;
+    if (n >= 0 || errno == EINTR) return n;  /* otherwise it is unknown, or forbidden */
     uint64_t ms = (left + 999999) / 1000000; /* never early */
     return epoll_wait(epoll, events, AW__EVENTS, ms < INT_MAX ? (int)ms : INT_MAX);
 }

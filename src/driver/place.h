@@ -49,7 +49,7 @@ static inline void aw__place_tell(aw__place *p, const aw__events *e) {
 
 /* Look, without sleeping. */
 static inline void aw__place_turn(aw__place *p) {
-    aw__driver *d = aw__load_acquire(&p->driver);
+    aw__driver *d = aw__load_acquire(&p->driver); /* another thread may have made it just now */
     if (d) aw__driver_turn(d);
 }
 

@@ -2,7 +2,8 @@
  *
  * poll(2): for where there is nothing better. It tells again and again what is ready, so a direction is asked for only
  * while somebody waits (`want`), and told once. Each sleep looks at all descriptors. A pipe ends a sleep: with it the
- * set is made anew. */
+ * set is made anew. Who sleeps must not do without a set: its room grows with the table. Who only looks takes room for
+ * one, or sees nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,16 +24,48 @@ struct watched {
     uint32_t age, wanted;
 };
 
+/* What poll is asked, and behind it where that is in the table. */
+struct set {
+    struct pollfd *polled;
+    aw__event *places;
+    uint32_t capacity;
+};
+
 typedef struct poll_driver {
     aw__driver driver;
     int wake[2];
     /* Under the driver's lock. */
     struct watched *watched;
     uint32_t capacity;
+    struct set spare; /* for who sleeps, who has it meanwhile */
+    uint32_t asleep;  /* threads that are to be interrupted when their set is out of date */
 } poll_driver;
 
+static size_t set_size(uint32_t capacity) {
+    return capacity * (sizeof(struct pollfd) + sizeof(aw__event));
+}
+
+/* Of as many descriptors, and the pipe. Without memory it has no room. */
+static struct set set_new(const aw__driver *d, uint32_t descriptors) {
+    struct set s = {.capacity = descriptors + 1};
+    s.polled = aw__alloc(d->allocator, set_size(s.capacity));
+    s.places = s.polled ? (aw__event *)(void *)(s.polled + s.capacity) : NULL;
+    return s;
+}
+
+static void set_free(const aw__driver *d, struct set *s) {
+    if (s->polled) aw__release(d->allocator, s->polled, set_size(s->capacity));
+    s->polled = NULL;
+}
+
 static int poll_open(aw__driver *d) {
-    return pipe2(((poll_driver *)d)->wake, O_CLOEXEC | O_NONBLOCK) ? -errno : 0;
+    poll_driver *p = (poll_driver *)d;
+    p->spare = set_new(d, 0);
+    if (!p->spare.polled) return -ENOMEM;
+    if (pipe2(p->wake, O_CLOEXEC | O_NONBLOCK) == 0) return 0;
+    int error = -errno;
+    set_free(d, &p->spare);
+    return error;
 }
 
 static void poll_close(aw__driver *d) {
@@ -40,15 +73,16 @@ static void poll_close(aw__driver *d) {
     close(p->wake[0]);
     close(p->wake[1]);
     if (p->watched) aw__release(d->allocator, p->watched, p->capacity * sizeof *p->watched);
+    set_free(d, &p->spare);
     p->watched = NULL;
     p->capacity = 0;
 }
 
 static void poll_interrupt(aw__driver *d) {
     int saved = errno;
-    ssize_t n = write(((poll_driver *)d)->wake[1], "", 1);
-    (void)n; /* full is as good */
-    errno = saved;
+    while (write(((poll_driver *)d)->wake[1], "", 1) < 0 && errno == EINTR)
+        ;
+    errno = saved; /* full is as good */
 }
 
 static int poll_add(aw__driver *d, int fd, uint32_t index, uint32_t age) {
@@ -57,6 +91,13 @@ static int poll_add(aw__driver *d, int fd, uint32_t index, uint32_t age) {
         uint32_t capacity = d->capacity;
         struct watched *more = aw__alloc(d->allocator, capacity * sizeof *more);
         if (!more) return -ENOMEM;
+        struct set set = set_new(d, capacity);
+        if (!set.polled) {
+            aw__release(d->allocator, more, capacity * sizeof *more);
+            return -ENOMEM;
+        }
+        set_free(d, &p->spare);
+        p->spare = set;
         for (uint32_t i = 0; i < capacity; i++)
             more[i] = i < p->capacity ? p->watched[i] : (struct watched){-1, 0, 0};
         if (p->watched) aw__release(d->allocator, p->watched, p->capacity * sizeof *more);
@@ -68,9 +109,10 @@ static int poll_add(aw__driver *d, int fd, uint32_t index, uint32_t age) {
 }
 
 static void poll_remove(aw__driver *d, int fd, uint32_t index) {
+    poll_driver *p = (poll_driver *)d;
     (void)fd;
-    ((poll_driver *)d)->watched[index].fd = -1;
-    poll_interrupt(d);
+    p->watched[index].fd = -1;
+    if (p->asleep) poll_interrupt(d);
 }
 
 static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
@@ -81,8 +123,9 @@ static void poll_want(aw__driver *d, uint32_t index, uint32_t directions) {
         p->watched[index].wanted |= directions;
         aw__count_one(&d->counters.waits);
     }
+    bool asleep = p->asleep;
     aw__unlock(&d->lock);
-    if (fresh) poll_interrupt(d);
+    if (fresh && asleep) poll_interrupt(d);
 }
 
 /* ---- Collecting ------------------------------------------------------------------------------- */
@@ -92,15 +135,16 @@ static short asked(uint32_t wanted) {
                    (wanted & AW__WRITABLE ? POLLOUT : 0));
 }
 
-/* Those that somebody waits for; `places` says where they are in the table. Under the lock. */
-static nfds_t make_set(const poll_driver *p, struct pollfd *set, aw__event *places) {
+/* Those that somebody waits for. Under the lock. */
+static nfds_t set_fill(const poll_driver *p, const struct set *set) {
     nfds_t n = 1;
-    set[0] = (struct pollfd){p->wake[0], POLLIN, 0};
+    set->polled[0] = (struct pollfd){p->wake[0], POLLIN, 0};
     for (uint32_t i = 0; i < p->capacity; i++) {
         const struct watched *w = &p->watched[i];
         if (w->fd < 0 || !w->wanted) continue;
-        set[n] = (struct pollfd){w->fd, asked(w->wanted), 0};
-        places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted | AW__MORE};
+        if (n == set->capacity) break; /* it has grown: who looks again sees the rest */
+        set->polled[n] = (struct pollfd){w->fd, asked(w->wanted), 0};
+        set->places[n++] = (aw__event){.index = i, .age = w->age, .ready = w->wanted | AW__MORE};
     }
     return n;
 }
@@ -133,30 +177,46 @@ static bool tell_once(poll_driver *p, aw__event *e, short events) {
     return true;
 }
 
+/* The room of who sleeps has grown with the table, or it is with another who does: then this one only looks. */
+static struct set take_set(poll_driver *p, bool sleeps) {
+    aw__lock(&p->driver.lock);
+    uint32_t capacity = p->capacity;
+    struct set set = p->spare;
+    if (sleeps) p->spare.polled = NULL;
+    aw__unlock(&p->driver.lock);
+    return sleeps && set.polled ? set : set_new(&p->driver, capacity);
+}
+
+/* Under the lock. */
+static void give_set(poll_driver *p, struct set *set) {
+    if (!p->spare.polled && set->capacity > p->capacity)
+        p->spare = *set;
+    else
+        set_free(&p->driver, set);
+}
+
 static int poll_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     poll_driver *p = (poll_driver *)d;
     int saved = errno, count = 0;
+    struct set set = take_set(p, deadline);
+    if (!set.polled) return 0;
     aw__lock(&d->lock);
-    uint32_t capacity = p->capacity;
+    nfds_t n = set_fill(p, &set);
+    if (p->capacity >= set.capacity)
+        deadline = 0; /* the table has grown: do not sleep without the rest */
+    p->asleep += deadline != 0;
     aw__unlock(&d->lock);
-    size_t size = (capacity + 1) * (sizeof(struct pollfd) + sizeof(aw__event));
-    struct pollfd *set = aw__alloc(d->allocator, size), only = {p->wake[0], POLLIN, 0};
-    aw__event *places = set ? (aw__event *)(void *)(set + capacity + 1) : NULL;
-    nfds_t n = 1;
-    aw__lock(&d->lock);
-    if (set && p->capacity == capacity) n = make_set(p, set, places);
-    aw__unlock(&d->lock);
-    if (n == 1 && set) *set = only;
     aw__count_call(d);
-    int found = wait_for(set ? set : &only, n, deadline);
+    int found = wait_for(set.polled, n, deadline);
     /* Not by one who only looks: the owner may be about to sleep. */
-    if (found > 0 && (set ? set : &only)[0].revents && (deadline || aw__driver_is_own(d)))
-        empty_pipe(p);
+    if (found > 0 && set.polled[0].revents && (deadline || aw__driver_is_own(d))) empty_pipe(p);
     aw__lock(&d->lock);
+    p->asleep -= deadline != 0;
     for (nfds_t i = 1; i < n && found > 0 && count < AW__EVENTS; i++)
-        if (set[i].revents && tell_once(p, &places[i], set[i].revents)) events[count++] = places[i];
+        if (set.polled[i].revents && tell_once(p, &set.places[i], set.polled[i].revents))
+            events[count++] = set.places[i];
+    give_set(p, &set);
     aw__unlock(&d->lock);
-    if (set) aw__release(d->allocator, set, size);
     errno = saved;
     return count;
 }

@@ -161,8 +161,11 @@ static bool is_mine(const uring_driver *u) {
 }
 
 /* Under the lock. Others than the owner leave half of it, so that each of theirs can be asked back while nobody empties it. */
+static bool leaves_room(const uring_driver *u) {
+    return aw__uring_queued(&u->ring) < SUBMISSIONS / 2 - 1;
+}
 static bool has_room(const uring_driver *u) {
-    return is_mine(u) || aw__uring_queued(&u->ring) < SUBMISSIONS / 2 - 1;
+    return is_mine(u) || leaves_room(u);
 }
 
 static int uring_submit(aw__driver *d, struct aw_io *op, uint32_t poll) {
@@ -198,15 +201,17 @@ static int uring_cancel(aw__driver *d, struct aw_io *op) {
     return s ? 0 : -EBUSY;
 }
 
-static void enter(uring_driver *u, uint64_t deadline) {
-    aw__count_call(&u->driver);
-    aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
-}
-
 static void uring_interrupt(aw__driver *d) {
     int saved = errno;
     eventfd_write(((uring_driver *)d)->wake, 1);
     errno = saved;
+}
+
+static void enter(uring_driver *u, uint64_t deadline) {
+    aw__count_call(&u->driver);
+    aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
+    /* It failed: the system is short of something. The owner, who may sleep, tries again. */
+    if (aw__uring_queued(&u->ring) && !aw__driver_is_own(&u->driver)) uring_interrupt(&u->driver);
 }
 
 static void uring_flush(aw__driver *d) {
@@ -306,7 +311,7 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     uring_driver *u = (uring_driver *)d;
     bool woken = false, looks = !deadline;
     if (!is_own(d)) {       /* nothing is there that its owner does not find */
-        aw__lock(&d->lock); /* a new owner may be replacing it */
+        aw__lock(&d->lock); /* the next owner may be about to make another ring of it */
         bool queued = aw__uring_queued(&u->ring);
         aw__unlock(&d->lock);
         if (queued) uring_interrupt(d);
@@ -356,14 +361,15 @@ static bool push_cancel_all(uring_driver *u) {
     return true;
 }
 
-/* Everything that the system has comes back, and what is queued is handed over before; what others queue meanwhile stays in the
- * queue, unless it is the end: then there is nothing of the kind. */
+/* Everything that the system has comes back. What is queued stays there for the next owner; unless it is the end, or more than is left
+ * to others: then it is handed over first. */
 static void bring_back(uring_driver *u, bool all) {
     aw__event events[AW__EVENTS];
     bool woken = false;
     for (int round = 0;; round++) {
         aw__lock(&u->driver.lock);
-        uint32_t inside = u->inside - (all || round == 0 ? 0 : count_queued(u)), submit = 0;
+        bool full = round == 0 && !leaves_room(u);
+        uint32_t inside = u->inside - (all || full ? 0 : count_queued(u)), submit = 0;
         /* Those in front of it go with it. Once should do: but what if it was too early for one of them? */
         if (inside && round % 16 == 0)
             submit = push_cancel_all(u) ? aw__uring_queued(&u->ring) : SUBMISSIONS;

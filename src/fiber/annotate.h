@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "fiber/switch.h"
 
@@ -61,6 +62,16 @@ typedef struct aw__side {
     void *arg;
 #endif
 } aw__side;
+
+/* Where on the current stack a local is, whose memory may be elsewhere; of anything else its address. */
+static inline const void *aw__side_place(const void *p) {
+#if defined(AW__ASAN)
+    void *fake = __asan_get_current_fake_stack();
+    void *real = fake ? __asan_addr_is_in_fake_stack(fake, (void *)(uintptr_t)p, NULL, NULL) : NULL;
+    if (real) return real;
+#endif
+    return p;
+}
 
 /* A new stack. */
 static inline void aw__side_init(aw__side *s, void *low, void *high, void (*entry)(void *arg),

@@ -163,11 +163,20 @@ static int finish(void *arg) {
     return AW_CANCELLED;
 }
 
+/* Its locals are gone: they cannot be looked at any more. */
+static AW__COLD void bad_return(const aw__fiber *f) {
+    aw__misuse(
+        "%s:%d: fiber '%s' has returned, after this await, while a scope or stream among its "
+        "locals was open: wait for it, cancel it or close it first",
+        f->file ? f->file : "?", f->line, f->frame->future.type->name);
+}
+
 /* The bottom of a fiber's stack. */
 static void entry(void *arg) {
     aw__fiber *f = arg;
     aw__side_arrived(&f->inside, &f->outside);
     def_of(&f->frame->future)->run(&f->frame->future);
+    if (AW_CHECKS && AW__UNLIKELY(aw__load_relaxed(&f->opened))) bad_return(f);
     if (AW__UNLIKELY(f->place != 0)) aw__stack_place_give(f->cx->runtime, f->place);
     leave(f);
     aw__side_switch_last(&f->inside, &f->outside, finish, f);

@@ -43,6 +43,7 @@ struct aw__fiber {
     int line;
     uint32_t shields;
     uint32_t refused; /* awaits since it was cancelled */
+    uint32_t opened;  /* atomic: what lies on its stack and is open: core/opened.h */
     bool measured;    /* its stack was painted */
     bool cut;         /* an await was cancelled: so is the whole */
     aw__stack *stack;

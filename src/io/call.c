@@ -21,17 +21,6 @@ static size_t at_most(size_t size) {
     return size < MOST ? size : MOST;
 }
 
-uint32_t aw__io_direction(const aw_io *op) {
-    switch (op->wants) {
-    case AW_IO_READ:
-    case AW_IO_READV:
-    case AW_IO_RECVMSG:
-    case AW_IO_ACCEPT:
-    case AW_IO_READABLE: return AW__READABLE;
-    default: return AW__WRITABLE;
-    }
-}
-
 static ssize_t write_quietly(aw_io *op, int fd) {
     aw__quiet quiet;
     aw__quiet_begin(&quiet);
@@ -68,7 +57,10 @@ static int look(int fd, short events) {
 
 static ssize_t transfer(aw_io *op, const aw__fd *f) {
     switch (op->wants) {
-    case AW_IO_READ: return read(f->fd, op->data, at_most(op->size));
+    case AW_IO_READ:
+        /* One of nothing would wait, or take a datagram. */
+        if (f->socket && op->size) return recv(f->fd, op->data, at_most(op->size), 0);
+        return read(f->fd, op->data, at_most(op->size));
     case AW_IO_READV: return readv(f->fd, op->data, (int)op->size);
     case AW_IO_RECVMSG: return recvmsg(f->fd, op->data, (int)op->size | MSG_CMSG_CLOEXEC);
     case AW_IO_SENDMSG: return sendmsg(f->fd, op->data, (int)op->size | MSG_NOSIGNAL);

@@ -3,6 +3,8 @@
  * What all connections have: the futures and calls that go to their kind. */
 #include <awake/io.h>
 
+#include <unistd.h>
+
 void aw_close(aw_conn *c) {
     if (c) c->type->close(c);
 }
@@ -25,9 +27,13 @@ static aw_poll io_cancel(aw_future *self, aw_cx *cx) {
     return op->conn->type->cancel(op, cx);
 }
 
+/* A connection that nobody takes. */
+static void io_discard(aw_future *self) {
+    const aw_io *op = (const aw_io *)self;
+    if (op->wants == AW_IO_ACCEPT && op->out >= 0) close(op->out);
+}
+
 const aw_future_type aw_io_type = {
-    AW_TYPE_OF(aw_io, "io"),
-    .flags = AW_OUT_ERRNO,
-    .poll = io_poll,
-    .cancel = io_cancel,
+    AW_TYPE_OF(aw_io, "io"), .flags = AW_OUT_ERRNO, .poll = io_poll,
+    .cancel = io_cancel,     .discard = io_discard,
 };

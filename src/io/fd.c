@@ -146,7 +146,7 @@ static int attempt(aw_io *op, uint32_t direction) {
         uint32_t seen = aw__load_acquire(&f->ready);
         int error = aw__load_relaxed(&f->error);
         if (error) return error;
-        if (!(seen & bits)) return AW__IO_AGAIN;
+        if (!(seen & bits) && op->wants != AW_IO_SHUTDOWN) return AW__IO_AGAIN;
         int n = aw__io_call(op);
         if (n == -EINTR) continue;
         bool drained = f->drains && op->wants == AW_IO_READ && n > 0 && (size_t)n < op->size;
@@ -171,6 +171,7 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
         unregister(f);
         return AW__IO_AGAIN;
     }
+    if (!f->driver && !here) return AW__IO_AGAIN; /* it had one until now, of a runtime that ends */
     if (!f->driver) {
         int error = aw__driver_add(here, f, f->fd, &f->index);
         if (error) return error;
@@ -191,12 +192,16 @@ static aw_poll finish(aw_io *op, int out, aw_cx *cx) {
 }
 
 /* It was waiting. False: it still is. */
-static bool resume(aw_io *op, aw_cx *cx) {
+static bool resume(aw_io *op, uint32_t state, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
-    aw__lock(&f->lock);
-    bool waits = op->future.state == AW__WAITING;
-    if (waits) op->waker = *cx->waker;
-    aw__unlock(&f->lock);
+    bool waits = false;
+    /* Over, and the lock is free: then who ended it has let go of it, for he had it when he wrote the state. */
+    if (state == AW__WAITING || aw__load_acquire(&f->lock)) {
+        aw__lock(&f->lock);
+        waits = op->future.state == AW__WAITING;
+        if (waits) op->waker = *cx->waker;
+        aw__unlock(&f->lock);
+    }
     if (waits) {
         aw_cx_arm(cx);
         return false;
@@ -211,6 +216,8 @@ static int try_or_wait(aw_io *op, uint32_t direction, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     aw__driver *here = NULL;
     int n = attempt(op, direction);
+    /* Those that wait to write will not: not every kind of socket says so. */
+    if (n == 0 && op->wants == AW_IO_SHUTDOWN) aw__fd_ready(f, AW__WRITABLE);
     if (n != AW__IO_AGAIN) return n;
     n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
     if (n == 0) {
@@ -232,8 +239,8 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
         aw__fd_keep(f);
         op->has |= AW__IO_HELD;
     }
-    if (state != AW__WAIT_FRESH && !resume(op, cx)) return AW_PENDING;
-    int n = op->driver ? aw__io_take(op) : AW__IO_AGAIN;
+    if (state != AW__WAIT_FRESH && !resume(op, state, cx)) return AW_PENDING;
+    int n = op->driver ? aw__io_take(op) : state == AW__WAIT_FRESH ? AW__IO_AGAIN : op->out;
     while (n == AW__IO_AGAIN)
         n = !aw__load_acquire(&f->driver) && aw__completes_here(cx)
                 ? aw__io_give(op, cx)

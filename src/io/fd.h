@@ -76,7 +76,11 @@ enum {
 enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS, AW__IO_LATER };
 
 /* AW__READABLE or AW__WRITABLE. */
-uint32_t aw__io_direction(const aw_io *op);
+static inline uint32_t aw__io_direction(const aw_io *op) {
+    const uint32_t readers = 1u << AW_IO_READ | 1u << AW_IO_READV | 1u << AW_IO_RECVMSG |
+                             1u << AW_IO_ACCEPT | 1u << AW_IO_READABLE;
+    return readers >> op->wants & 1 ? AW__READABLE : AW__WRITABLE;
+}
 bool aw__io_has_too_many_parts(const aw_io *op);
 /* The system call: its result, or AW__IO_AGAIN where it would block. */
 int aw__io_call(aw_io *op);

@@ -101,7 +101,7 @@ static int result_of(aw_io *op, int result) {
     if (op->has & AW__IO_POLLED)
         return op->has & AW__IO_BY_HAND ? AW__IO_AGAIN : result < 0 ? result : 0;
     if (result != -EAGAIN || op->wants == AW_IO_CONNECT) return result;
-    op->has |= AW__IO_BY_HAND; /* a kind of file that cannot wait in the system */
+    aw__fetch_or(&op->has, AW__IO_BY_HAND); /* a kind of file that cannot wait in the system */
     return AW__IO_AGAIN;
 }
 
@@ -141,7 +141,7 @@ static bool is_there(aw_io *op) {
 /* With the lock. Not if the queue is full. */
 static void ask_if_there(aw_io *op) {
     aw__driver *d = op->driver;
-    if (is_there(op) && d->type->cancel(d, op) == 0) op->has |= AW__IO_ASKED_BACK;
+    if (is_there(op) && d->type->cancel(d, op) == 0) aw__fetch_or(&op->has, AW__IO_ASKED_BACK);
 }
 
 /* With the lock, and again afterwards: then it may be gone. */

@@ -86,6 +86,8 @@ int aw_runtime_fd(aw_runtime *rt) {
     if (!aw__rt_acquire(rt)) return -EBUSY;
     aw__driver *d;
     aw_cx cx = {NULL, rt, NULL};
+    if (aw__load_acquire(&rt->driver_type) == &aw__poll_driver)
+        aw__store_release(&rt->driver_type, &aw__epoll_driver); /* unless one is there already */
     int error = aw__driver_here(&cx, &d);
     if (!error && d->type->share) error = d->type->share(d); /* other threads may turn it, too */
     if (!error) error = open_embedded(rt);

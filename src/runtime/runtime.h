@@ -193,6 +193,10 @@ void aw__locals_release(aw__task *t);
 void aw__locals_free(aw__task *t);
 const aw_place *aw__place_of(const aw__task *t);
 
+/* opened.c: a task has ended, or the future of block_on, and has counted something as open. */
+void aw__check_left_by_task(aw__task *t);
+void aw__check_left_by_main(const aw_future *f, uint32_t opened);
+
 /* report.c: see there. */
 void aw__report_if_lost(aw_runtime *rt, aw__task *t);
 void aw__report_lost(const aw_runtime *rt, const aw__task *t);

@@ -28,10 +28,12 @@ static void fail_task(aw_runtime *rt, aw__task *t, aw_poll r) {
 /* What is not so with most tasks is out of the way: before the poll, and after it. */
 static AW__COLD aw_poll poll_special(aw_runtime *rt, aw__task *t, aw_future *f, aw_cx *cx) {
     if (t->flags & AW__FREELY) rt->meter.budget = UINT32_MAX;
+    rt->meter.opened = t->opened;
     return t->flags & AW__CANCEL ? aw_future_cancel(f, cx) : aw_future_poll(f, cx);
 }
 
 static AW__COLD void count_special(aw_runtime *rt, aw__task *t, aw_poll r) {
+    aw__task_opened(t, &rt->meter);
     if (rt->meter.fail) fail_task(rt, t, r);
     if ((rt->meter.cancelling || t->flags & AW__COUNTED) &&
         aw__count_cancels(t, rt->meter.cancelling, r != AW_PENDING) && rt->watch_at == AW_FOREVER)
@@ -47,13 +49,14 @@ static inline bool run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
     rt->meter.own = 0;
     rt->current = t;
     t->flags = flags;
-    aw_poll r = AW__UNLIKELY(flags & (AW__FREELY | AW__CANCEL)) ? poll_special(rt, t, f, cx)
-                                                                : aw_future_poll(f, cx);
+    const uint16_t special = AW__FREELY | AW__CANCEL | AW__OPENED;
+    aw_poll r = AW__UNLIKELY(flags & special) ? poll_special(rt, t, f, cx) : aw_future_poll(f, cx);
     rt->current = NULL;
     t->armed += rt->meter.armed;
     rt->outside += rt->meter.outside;
     if (AW__UNLIKELY(flags & AW__MAIN)) rt->main_outside += rt->meter.outside;
-    if (AW__UNLIKELY(rt->meter.fail | rt->meter.cancelling || flags & AW__COUNTED))
+    if (AW__UNLIKELY(rt->meter.fail | rt->meter.cancelling | (int32_t)rt->meter.opened ||
+                     flags & (AW__COUNTED | AW__OPENED)))
         count_special(rt, t, r);
     if (r != AW_PENDING)
         aw__task_complete(rt, t, r);
@@ -283,11 +286,12 @@ void aw__rt_release(aw_runtime *rt) {
 static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far, aw__until until) {
     aw__task *t = &rt->main_task;
     rt->main = f;
-    t->flags = AW__MAIN | (so_far->fail ? AW__CANCEL : 0);
+    t->flags = AW__MAIN | (so_far->fail ? AW__CANCEL : 0) | (so_far->opened ? AW__OPENED : 0);
     t->armed += so_far->armed; /* a wait may go on from one block_on to the next */
     rt->outside += rt->main_outside = so_far->outside;
     t->fail = (int16_t)so_far->fail;
     t->cancelling = 0;
+    t->opened = (uint16_t)so_far->opened;
     t->status = AW__RUNNING;
     aw__task_wake_local(rt, t);
     int error = aw__rt_run(rt, until);
@@ -340,7 +344,10 @@ static int block_beside(aw_runtime *rt, aw_future *f) {
     while (!(owner = aw__rt_acquire(rt))) {
         meter.fail = 0;
         r = fail ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
-        if (r != AW_PENDING) break;
+        if (r != AW_PENDING) {
+            aw__check_left_by_main(f, meter.opened);
+            break;
+        }
         meter.budget = rt->budget;
         if (!fail && meter.fail)
             fail = meter.fail; /* and cancel it at once */

@@ -235,7 +235,7 @@ static inline aw_future *spawn(aw_runtime *rt, uint32_t worker, aw_future *f, si
     t->fail = 0;
     t->joiner = NULL;
     t->place = (uintptr_t)place;
-    t->cancelling = 0;
+    t->cancelling = t->opened = 0;
     memcpy(aw__task_frame(t), f, size);
     bool asleep = AW__UNLIKELY(birth != NULL) && birth->asleep;
     if (AW__UNLIKELY(birth != NULL)) aw__make_member(birth, t, size);
@@ -314,6 +314,7 @@ void aw__member_start(aw__member *m) {
 
 void aw__task_complete(aw_runtime *rt, aw__task *t, aw_poll answer) {
     int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
+    if (AW_CHECKS && AW__UNLIKELY(t->opened)) aw__check_left_by_task(t);
     t->flags |= AW__DONE;
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     aw__member *member = aw__task_member(t);

@@ -46,7 +46,8 @@ struct aw__task {
         };
         uint64_t word; /* atomic: of a runtime with workers, in place of both: workers/word.h */
     };
-    int32_t status;      /* atomic: see AW__RUNNING; written by the owner when it ends */
+    int16_t status;      /* atomic: see AW__RUNNING; written by the owner when it ends */
+    uint16_t opened;     /* owner: what it has opened, and not ended: core/opened.h */
     int32_t armed;       /* owner: waits that will wake it */
     uint16_t flags;      /* owner */
     int16_t fail;        /* owner: the code of AW_FAIL */
@@ -86,6 +87,7 @@ enum { /* flags */
        AW__COUNTED = 128, /* in the runtime's count of tasks that are being cancelled */
        AW__YIELDED = 256, /* woken while it runs, and content to wait */
        AW__FREED = 512,   /* given back; can be seen in the main task only */
+       AW__OPENED = 1024, /* `opened` is not 0 */
        AW__AGE = 4096     /* four bits: how many watches its cancel has lasted */
 };
 
@@ -111,6 +113,13 @@ static inline uint64_t aw__task_number(const aw__task *t) {
 static inline void aw__task_set_id(aw__task *t, uint64_t id) {
     t->id_low = (uint32_t)id;
     t->id_high = (uint16_t)(id >> 32);
+}
+
+/* After a poll: between two polls the count is in the task, and the meter's is 0. */
+static inline void aw__task_opened(aw__task *t, aw__meter *meter) {
+    t->opened = (uint16_t)meter->opened;
+    t->flags = (uint16_t)((t->flags & ~AW__OPENED) | (t->opened ? AW__OPENED : 0));
+    meter->opened = 0;
 }
 
 static inline aw__room *aw__task_room(const aw__task *t) {

@@ -27,6 +27,7 @@
 
 #include "core/misuse.h"
 #include "core/unstarted.h"
+#include "runtime/opened.h"
 #include "scope/members.h"
 #include "sync/waiters.h"
 
@@ -239,10 +240,12 @@ static void open_scope(aw_scope *s, aw_cx *cx) {
     s->runtime = aw_cx_runtime(cx);
     memcpy((char *)s + s->member_at, &s, sizeof s);
     aw__store_release(&s->open, (uint32_t)OPEN);
+    aw__open_begin(&s->opened, &s->future, cx);
 }
 
 /* From now on this poll's waker is woken. Returns the first error, so far. */
 static int listen(aw_scope *s, aw_cx *cx) {
+    aw__open_polled(&s->opened, cx);
     aw__lock(&s->lock);
     /* A wait that another task armed, before this was polled here, stays with that task. */
     if (s->armed && !aw_waker_will_wake(&s->waker, cx->waker)) s->armed = false;
@@ -326,6 +329,7 @@ static aw_poll finish(aw_scope *s, aw_cx *cx) {
     bool finished = aw_future_finished(body);
     bool gone = s->future.state == CANCELLED_OUTSIDE && (s->cut || !finished);
     disarm(s, cx);
+    aw__open_end(&s->opened, cx);
     aw__store_release(&s->open, 0u);
     s->out = s->error;
     if (finished && (gone || (s->error && !s->body_won))) aw_future_discard(body);

@@ -3,6 +3,8 @@
  * A future for each item, one at a time, in room that the stream has for it. */
 #include <awake/buffered.h>
 
+#include "runtime/opened.h"
+
 typedef struct aw__async_map async_map;
 
 enum { /* phase */
@@ -23,12 +25,18 @@ aw_poll aw__async_map_next(aw_stream *s, aw_cx *cx, int *out) {
     async_map *m = (async_map *)s;
     if (m->phase == IDLE) {
         if (aw_stream_poll_next(m->source, cx, out) == AW_PENDING) return AW_PENDING;
-        if (*out <= 0) return AW_READY;
+        if (*out <= 0) {
+            aw__open_end(&m->opened, cx);
+            return AW_READY;
+        }
         starts_of(s)->start(s, inner_of(s));
         m->phase = RUNNING;
     }
-    if (m->phase == RUNNING && aw__held_poll(&m->held, inner_of(s), cx) == AW_PENDING)
+    if (m->phase == RUNNING && aw__held_poll(&m->held, inner_of(s), cx) == AW_PENDING) {
+        if (!m->opened.mark) aw__open_again(&m->opened, inner_of(s), cx);
         return AW_PENDING;
+    }
+    if (m->opened.mark) aw__open_rest(&m->opened, cx);
     m->phase = IDLE;
     m->item = (char *)inner_of(s) + starts_of(s)->out_at;
     *out = 1;
@@ -40,6 +48,7 @@ bool aw__async_map_rest(aw_stream *s, aw_cx *cx) {
     if (m->phase == IDLE) return aw_stream_rest(m->source, cx);
     if (m->phase != RUNNING || !aw__held_rest(&m->held, inner_of(s), cx)) return false;
     m->phase = DONE;
+    aw__open_rest(&m->opened, cx);
     return true;
 }
 
@@ -50,6 +59,7 @@ aw_poll aw__async_map_close(aw_stream *s, aw_cx *cx) {
         if (r == AW_PENDING) return AW_PENDING;
         if (r == AW_READY) m->phase = DONE;
     }
+    aw__open_end(&m->opened, cx);
     if (m->phase == DONE) aw_future_discard(inner_of(s));
     m->phase = CLOSED;
     return aw_stream_poll_close(m->source, cx);

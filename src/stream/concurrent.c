@@ -12,6 +12,7 @@
 
 #include "combinators/wakeset.h"
 #include "core/alloc.h"
+#include "runtime/opened.h"
 
 typedef struct aw__concurrent concurrent;
 
@@ -82,10 +83,12 @@ static int make_flight(concurrent *c, aw_cx *cx) {
         make_free(fl, s);
     }
     c->flight = fl;
+    aw__open_begin(&c->opened, &fl->face, cx);
     return 0;
 }
 
-static void free_flight(concurrent *c) {
+static void free_flight(concurrent *c, aw_cx *cx) {
+    aw__open_end(&c->opened, cx);
     aw__wakeset_drop(c->flight->ws);
     c->flight = NULL;
 }
@@ -191,7 +194,7 @@ aw_poll aw__concurrent_next(aw_stream *s, aw_cx *cx, int *out) {
     stop_waiting(c, cx);
     *out = fl->error;
     fl->error = 0;
-    if (fl->ended) free_flight(c);
+    if (fl->ended) free_flight(c, cx);
     return AW_READY;
 }
 
@@ -235,7 +238,7 @@ aw_poll aw__concurrent_close(aw_stream *s, aw_cx *cx) {
         cancel_running(c->flight, cx);
         if (c->flight->running) return AW_PENDING;
         stop_waiting(c, cx);
-        free_flight(c);
+        free_flight(c, cx);
     }
     return aw_stream_poll_close(c->source, cx);
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "core/misuse.h"
+#include "runtime/opened.h"
 
 typedef struct aw__generator generator;
 
@@ -15,9 +16,15 @@ static aw_future *future_of(const aw_stream *s) {
     return (aw_future *)(void *)((char *)(uintptr_t)s - (uintptr_t)s->type->extra);
 }
 
+static void ended(generator *g, aw_cx *cx) {
+    g->aw_phase = AW__GENERATOR_ENDED;
+    aw__open_end(&g->aw_opened, cx);
+}
+
 static void poll_it(generator *g, aw_future *f, aw_cx *cx) {
     g->aw_phase = AW__GENERATOR_WAITING;
-    if (aw__held_poll(&g->aw_held, f, cx) == AW_READY) g->aw_phase = AW__GENERATOR_ENDED;
+    if (AW__UNLIKELY(!g->aw_opened.mark)) aw__open_begin(&g->aw_opened, f, cx);
+    if (aw__held_poll(&g->aw_held, f, cx) == AW_READY) ended(g, cx);
     if (g->aw_phase == AW__GENERATOR_YIELDED) aw__held_idle(&g->aw_held, cx);
 }
 
@@ -41,7 +48,7 @@ aw_poll aw__generator_next(aw_stream *s, aw_cx *cx, int *out) {
 bool aw__generator_rest(aw_stream *s, aw_cx *cx) {
     generator *g = (generator *)s;
     if (g->aw_phase != AW__GENERATOR_WAITING) return false;
-    if (aw__held_rest(&g->aw_held, future_of(s), cx)) g->aw_phase = AW__GENERATOR_ENDED;
+    if (aw__held_rest(&g->aw_held, future_of(s), cx)) ended(g, cx);
     return g->aw_phase != AW__GENERATOR_WAITING;
 }
 
@@ -51,7 +58,9 @@ aw_poll aw__generator_close(aw_stream *s, aw_cx *cx) {
     if (g->aw_phase == AW__GENERATOR_YIELDED) aw_stream_drop_item(s, g->item);
     g->aw_phase = AW__GENERATOR_CLOSED;
     if (aw_future_ended(f)) return AW_READY;
-    return aw__held_cancel(&g->aw_held, f, cx) == AW_PENDING ? AW_PENDING : AW_READY;
+    if (aw__held_cancel(&g->aw_held, f, cx) == AW_PENDING) return AW_PENDING;
+    aw__open_end(&g->aw_opened, cx);
+    return AW_READY;
 }
 
 const aw_future *aw__generator_child(const aw_stream *s, size_t i) {

@@ -5,7 +5,10 @@
  * Between two calls of `next` a stream keeps no waker, because whoever polled may be gone: the waker is borrowed. So a
  * `next` that is cancelled tells the stream to rest, down to the leaves: those that can be given up and made again (a tick,
  * a receive) are; a future that cannot, because it would lose its item, is told by held.c. */
+#include <awake/runtime.h>
 #include <awake/stream.h>
+
+#include <errno.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -93,6 +96,16 @@ const aw_future_type aw_stream_next_type = {
     .child = next_child,
     .describe = next_describe,
 };
+
+/* As who asks, and gives up at once. */
+int aw_stream_try_next_of(aw_stream *s) {
+    aw_stream_next_future f = aw_stream_next_of(s);
+    aw_waker nobody = aw_noop_waker();
+    aw_cx cx = {&nobody, aw_runtime_current(), NULL};
+    aw_poll r = aw_future_poll(&f.future, &cx);
+    if (r == AW_PENDING) r = aw_future_cancel(&f.future, &cx);
+    return r == AW_READY ? f.out : -EAGAIN;
+}
 
 /* ---- close ------------------------------------------------------------------------------------ */
 

@@ -16,6 +16,18 @@ static int come(aw__waiter *w) {
     return 1;
 }
 
+int aw_barrier_try_wait(aw_barrier *b) {
+    aw__lock(&b->lock);
+    if (b->here + 1 < b->count) {
+        aw__unlock(&b->lock);
+        return -EAGAIN;
+    }
+    b->here = 0;
+    b->generation++;
+    aw__end_older_and_unlock(&b->lock, &b->waiters, &b->generation, 0);
+    return 1;
+}
+
 static aw_poll barrier_poll(aw_future *self, aw_cx *cx) {
     aw_barrier_wait_future *f = (aw_barrier_wait_future *)self;
     aw_barrier *b = f->barrier;

@@ -17,6 +17,16 @@
 
 #include "core/alloc.h"
 
+/* flags of a channel */
+enum {
+    AW__CHANNEL_CLOSED = 1,
+    AW__CHANNEL_ABANDONED = 2, /* no receiver is left: what is inside is being released */
+    AW__CHANNEL_COUNTED = 4,   /* it is freed when nobody is left */
+    AW__CHANNEL_OWNS_RING = 8,
+    AW__CHANNEL_WIDE = 16, /* it may have an open back: back.h */
+    AW__CHANNEL_OPEN = 32  /* it has */
+};
+
 /* The sizes of most messages, without a call. */
 static inline void aw__item_copy(void *to, const void *from, size_t size) {
     if (AW__LIKELY(size == 8))
@@ -139,7 +149,7 @@ static inline void aw__blocks_pop(aw_channel *c, void *item, aw__block **dead) {
     if (AW__UNLIKELY(b->count == 0)) {
         if (b->next)
             aw__blocks_unlink(c, dead);
-        else
+        else if (b != &c->ring) /* what is at its back may be behind this */
             b->head = 0;
     }
 }

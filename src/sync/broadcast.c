@@ -262,6 +262,13 @@ static void recv_discard(aw_future *self) {
     if (!inside && release) release(f->value);
 }
 
+bool aw__broadcast_is_closed(aw_broadcast *b) {
+    aw__lock(&b->lock);
+    bool closed = b->receiver_count == 0;
+    aw__unlock(&b->lock);
+    return closed;
+}
+
 static int closed_look(aw__waiter *w, bool fresh, void *after) {
     (void)after;
     return fresh && of(w)->broadcast->receiver_count ? -EAGAIN : 0;

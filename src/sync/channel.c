@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channel: a queue of messages (blocks.h) and three queues of waiters under one short lock. Nothing here is
- * lock-free: a send is one locked instruction and a receive is one, which is what a ring without a lock
- * needs at least, and that one would still have to ask whether somebody waits.
+ * Channel: a queue of messages (blocks.h) and three queues of waiters under one short lock. Where nobody waits and there is room,
+ * senders have a lock of their own (back.h); "the lock" below is the front, whole. Nothing here is lock-free: a send is one
+ * locked instruction and a receive is one, which is what a ring without a lock needs at least, and that one would
+ * still have to ask whether somebody waits.
  *
  *   1. Nobody waits who could go on: while a receiver waits, there is a woken one for each message inside; while a sender
  *      waits, no slot is free. Each change is followed by settle_one(), which ends the waits of those who can go on, the
@@ -92,7 +93,7 @@ static bool make_room(aw_channel *c, aw__wakes *wakes) {
     if (!sender_can_go_on(c) && !receiver_can_go_on(c) && !closer_can_go_on(c)) return false;
     aw__unlock(&c->lock);
     aw__wakes_run(wakes);
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     return true;
 }
 
@@ -105,6 +106,7 @@ static void unlock(aw_channel *c, aw__after *a) {
         if (!settle_one(c, &a->wakes)) break;
     const aw_allocator *allocator = c->allocator;
     size_t size = c->size;
+    aw__back_open(c);
     aw__unlock(&c->lock);
     aw__wakes_run(&a->wakes);
     aw__blocks_free(a->blocks, allocator, size);
@@ -147,8 +149,9 @@ static inline int send(aw_channel *c, const void *value) {
 
 int aw__channel_try_send(aw_channel *c, const void *value) {
     aw__after a;
+    if (aw__back_has_room(c) && aw__back_push(c, value)) return 0;
     aw__after_begin(&a);
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     int r = send(c, value);
     unlock(c, &a);
     return r;
@@ -163,7 +166,7 @@ static int reserve(aw_channel *c) {
 }
 
 int aw__channel_try_reserve(aw_channel *c) {
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     int r = reserve(c);
     aw__unlock(&c->lock);
     return r;
@@ -178,7 +181,7 @@ static void use_permit(aw_channel *c) {
 int aw__channel_send_reserved(aw_channel *c, const void *value) {
     aw__after a;
     aw__after_begin(&a);
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     use_permit(c);
     bool abandoned = is_abandoned(c);
     if (!abandoned) aw__blocks_push(c, value);
@@ -189,7 +192,7 @@ int aw__channel_send_reserved(aw_channel *c, const void *value) {
 void aw__channel_unreserve(aw_channel *c) {
     aw__after a;
     aw__after_begin(&a);
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     use_permit(c);
     unlock(c, &a);
 }
@@ -205,7 +208,7 @@ static inline int receive(aw_channel *c, void *value, aw__after *a) {
 int aw__channel_try_recv(aw_channel *c, void *value) {
     aw__after a;
     aw__after_begin(&a);
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     int r = receive(c, value, &a);
     unlock(c, &a);
     return r;
@@ -221,6 +224,15 @@ static int receive_many(aw_channel *c, char *values, uint32_t n, aw__after *a) {
     for (; got < n && has_message(c) && c->first->number == number + got; got++)
         receive(c, values + got * c->size, a);
     return (int)got;
+}
+
+int aw__channel_try_recv_many(aw_channel *c, void *values, uint32_t n) {
+    aw__after a;
+    aw__after_begin(&a);
+    aw__channel_lock(c);
+    int r = receive_many(c, values, n, &a);
+    unlock(c, &a);
+    return r;
 }
 
 static void release_items(aw_release_fn *release, void *items, size_t size, size_t count) {
@@ -242,7 +254,7 @@ static AW__COLD bool put_back_block(aw_channel *c, uint64_t number, const void *
     memcpy(b->items, items, count * c->size);
     b->number = number;
     b->count = count;
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     bool done = !is_abandoned(c);
     if (done)
         aw__blocks_insert(c, b);
@@ -256,7 +268,7 @@ static AW__COLD bool put_back_block(aw_channel *c, uint64_t number, const void *
 static void put_back(aw_channel *c, uint64_t number, void *items, uint32_t count) {
     aw__after a;
     aw__after_begin(&a);
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     bool abandoned = is_abandoned(c);
     bool done = !abandoned && aw__blocks_unpop(c, number, items, count);
     unlock(c, &a);
@@ -285,15 +297,14 @@ static inline aw_poll wait_locked(aw_future *self, aw__waiters *queue, aw__wait_
 
 static inline aw_poll wait_poll(aw_future *self, aw__waiters *queue, aw__wait_look *look,
                                 aw_cx *cx) {
-    uint32_t *lock = &((aw_channel_future *)self)->channel->lock;
-    if (aw__wait_goes_on((aw__waiter *)(void *)self, lock, cx)) return AW_PENDING;
-    aw__lock(lock);
+    aw_channel *c = ((aw_channel_future *)self)->channel;
+    if (aw__wait_goes_on((aw__waiter *)(void *)self, &c->lock, cx)) return AW_PENDING;
+    aw__channel_lock(c);
     return wait_locked(self, queue, look, cx);
 }
 
-/* What is usual is apart from the rest, so that it is short. With the lock, which is given back. */
+/* What is usual is apart from the rest, so that it is short. Without a lock: the channel may be gone. */
 static inline aw_poll done_at_once(aw_channel_future *f, bool fresh, aw_cx *cx) {
-    aw__unlock(&f->channel->lock);
     f->out = 0;
     if (!fresh) aw__wait_disarm((aw__waiter *)f, cx);
     aw_cx_spend(cx);
@@ -331,6 +342,7 @@ static __attribute__((noinline)) aw_poll sent_to_waiter(aw_channel_future *f, aw
     aw__wakes wakes;
     wakes.count = 0;
     wake_receiver(f->channel, &wakes);
+    aw__unlock(&f->channel->lock);
     aw_poll r = done_at_once(f, true, cx);
     aw__wakes_run(&wakes);
     return r;
@@ -338,14 +350,25 @@ static __attribute__((noinline)) aw_poll sent_to_waiter(aw_channel_future *f, aw
 
 static aw_poll send_poll(aw_future *self, aw_cx *cx) {
     aw_channel_future *f = (aw_channel_future *)self;
+    aw__waiter *w = (aw__waiter *)f;
     aw_channel *c = f->channel;
-    if (aw__wait_goes_on((aw__waiter *)f, &c->lock, cx)) return AW_PENDING;
-    aw__lock(&c->lock);
+    uint32_t state = aw__load_acquire(&self->state);
+    if (AW__LIKELY(state == AW__WAIT_FRESH)) {
+        if (aw__wait_exhausted(state, &c->lock, cx)) return AW_PENDING;
+        if (aw__back_has_room(c) && aw__back_push(c, f->value)) return done_at_once(f, true, cx);
+    } else if (aw__wait_goes_on(w, &c->lock, cx)) {
+        return AW_PENDING;
+    } else if (state == AW__WAIT_DONE) {
+        return aw__wait_done(w, &c->lock, cx);
+    }
+    aw__channel_lock(c);
     bool usual = self->state == AW__WAIT_FRESH && !is_closed(c) && !is_full(c);
     if (AW__UNLIKELY(!usual || aw__blocks_full(c))) return send_locked(self, cx);
     aw__blocks_push(c, f->value);
-    bool wake = c->receivers.first && has_message(c);
-    return wake ? sent_to_waiter(f, cx) : done_at_once(f, true, cx);
+    if (c->receivers.first && has_message(c)) return sent_to_waiter(f, cx);
+    aw__back_open(c);
+    aw__unlock(&c->lock);
+    return done_at_once(f, true, cx);
 }
 
 static aw_poll send_cancel(aw_future *self, aw_cx *cx) {
@@ -425,11 +448,14 @@ static aw_poll recv_poll(aw_future *self, aw_cx *cx) {
     bool usual = fresh ? has_message(c) && !c->receivers.first
                        : self->state == AW__WAIT_DONE && f->out == 0 && c->len;
     bool ends_block = c->first != c->last && c->first->count == 1;
-    if (AW__UNLIKELY(!usual || ends_block || c->senders.first || is_closed(c)))
+    if (AW__UNLIKELY(!usual || ends_block || c->senders.first || is_closed(c))) {
+        if (aw__back_is_open(c)) aw__back_shut(c);
         return recv_locked(self, cx);
+    }
     c->woken -= !fresh;
     f->number = c->first->number;
     aw__blocks_pop(c, f->value, NULL);
+    aw__unlock(&c->lock);
     return done_at_once(f, fresh, cx);
 }
 

@@ -4,16 +4,9 @@
 #ifndef AW_SYNC_CHANNEL_H
 #define AW_SYNC_CHANNEL_H
 
+#include "sync/back.h"
 #include "sync/blocks.h"
 #include "sync/waiters.h"
-
-/* flags */
-enum {
-    AW__CHANNEL_CLOSED = 1,
-    AW__CHANNEL_ABANDONED = 2, /* no receiver is left: what is inside is being released */
-    AW__CHANNEL_COUNTED = 4,   /* it is freed when nobody is left */
-    AW__CHANNEL_OWNS_RING = 8,
-};
 
 /* What has to be done when the lock is free. */
 typedef struct aw__after {

@@ -22,6 +22,7 @@ static void begin(aw_channel *c, size_t size, size_t capacity, void *ring) {
     c->ring.items = ring;
     c->ring.slots = capacity == AW_UNBOUNDED ? 0 : (uint32_t)capacity + 1;
     c->first = c->last = &c->ring;
+    aw__back_begin(c);
 }
 
 int aw__channel_init(aw_channel *c, size_t size, size_t capacity, void *room) {
@@ -86,6 +87,7 @@ static void check_unused(const aw_channel *c) {
 
 void aw__channel_free(aw_channel *c) {
     check_unused(c);
+    if (aw__back_is_open(c)) aw__back_shut(c);
     seal(c);
     empty(c);
     if (c->flags & AW__CHANNEL_OWNS_RING)
@@ -102,7 +104,7 @@ static void close_and_unlock(aw_channel *c) {
 }
 
 void aw__channel_close(aw_channel *c) {
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     close_and_unlock(c);
 }
 
@@ -114,7 +116,7 @@ bool aw__channel_is_closed(aw_channel *c) {
 }
 
 size_t aw__channel_len(aw_channel *c) {
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     size_t len = c->len;
     aw__unlock(&c->lock);
     return len;
@@ -131,6 +133,7 @@ static void drop(aw_channel *c, uint32_t *count) {
     aw__unlock(&c->lock);
     if (!gone) return;
     check_unused(c);
+    if (aw__back_is_open(c)) aw__back_shut(c);
     seal(c);
     empty(c);
     aw__release(c->allocator, c, counted_bytes(c->capacity, c->size));
@@ -163,7 +166,7 @@ int aw__channel_upgrade(aw_channel *c) {
 }
 
 void aw__channel_sender_drop(aw_channel *c) {
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     if (c->sender_count == 1) {
         close_and_unlock(c); /* the count still keeps it */
         aw__lock(&c->lock);
@@ -186,7 +189,7 @@ static void abandon(aw_channel *c) {
 }
 
 void aw__channel_receiver_drop(aw_channel *c) {
-    aw__lock(&c->lock);
+    aw__channel_lock(c);
     if (c->receiver_count == 1) {
         abandon(c);
         aw__lock(&c->lock);

@@ -91,10 +91,11 @@ static bool is_own(const aw_mutex *m, const aw_cx *cx) {
     return task && task == aw_current_task_id() && aw__load_relaxed(&m->runtime) == cx->runtime;
 }
 
-/* Under the lock: take it, or say that somebody waits. */
+/* Under the lock: take it, or say that somebody waits. Where that is said, it stays so until the lock is free. */
 static int take_or_queue(aw__waiter *w) {
     aw_mutex *m = ((aw_mutex_lock_future *)(void *)w)->mutex;
     uint32_t word = aw__load_relaxed(&m->word);
+    if (word & QUEUED) return -EAGAIN;
     while (!aw__cas(&m->word, &word, word ? word | QUEUED : LOCKED))
         ;
     return word ? -EAGAIN : 0;

@@ -80,6 +80,13 @@ int aw__oneshot_try_recv(aw_oneshot *c) {
     return r;
 }
 
+bool aw__oneshot_is_closed(aw_oneshot *c) {
+    aw__lock(&c->lock);
+    bool closed = c->state & (NO_RECEIVER | TAKEN);
+    aw__unlock(&c->lock);
+    return closed;
+}
+
 /* What the future waits for, under the lock: -EAGAIN when it has not come. */
 static int look(const aw_oneshot_future *w, aw_waker *later) {
     if (w->future.type == &aw_oneshot_recv_type) return receive(w->channel, later);

@@ -110,7 +110,8 @@ static int take_or_queue(aw__waiter *w) {
     bool enough;
     do {
         if (state & CLOSED) return -EPIPE;
-        enough = !(state & QUEUED) && permits_of(state) >= w->wants;
+        if (state & QUEUED) return -EAGAIN; /* rule 1: it stays so */
+        enough = permits_of(state) >= w->wants;
         next = enough ? state - w->wants * ONE : state | QUEUED;
     } while (!aw__cas(&s->state, &state, next));
     return enough ? 0 : -EAGAIN;

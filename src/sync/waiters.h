@@ -7,8 +7,9 @@
  *   2. Who ends a wait takes the waiter out of the queue, writes `out`, stores DONE with release, and then
  *      wakes it: one that is polled at once must see it. Its waker is borrowed and used under the lock only; one
  *      that does more than touch a queue is cloned there and woken when the lock is free (aw__wakes).
- *   3. A waiter looks at `state` without the lock. If it is DONE it takes the lock once before it ends, so
- *      that nobody uses its waker any more when its frame goes away.
+ *   3. A waiter looks at `state` without the lock. If it is DONE it sees the lock free once before it ends, so
+ *      that nobody uses its waker any more when its frame goes away. It need not take it: who has seen DONE cannot see the lock
+ *      as it was before it was taken by who stored that, so what he sees free was given back since.
  *   4. What holds the queue must stay as long as it has waiters, and may be gone as soon as the last one
  *      was given its result and the lock is free: nothing of it is touched after that. */
 #ifndef AW_SYNC_WAITERS_H
@@ -153,15 +154,27 @@ static inline void aw__wait_disarm(aw__waiter *w, aw_cx *cx) {
     if (aw_waker_will_wake(&w->waker, cx->waker)) aw_cx_disarm(cx);
 }
 
-/* No budget is left, and it has been woken again. Its waker may have been that of another: rule 3. */
+/* Rule 3. */
+static inline void aw__wait_see_free(uint32_t *lock) {
+    if (AW__LIKELY(!aw__load_acquire(lock))) return;
+    aw__lock(lock);
+    aw__unlock(lock);
+}
+
+/* No budget is left, and it has been woken again. Its waker may have been that of another. */
 static inline bool aw__wait_exhausted(uint32_t state, uint32_t *lock, aw_cx *cx) {
     if (AW__LIKELY(!aw_cx_exhausted(cx))) return false;
-    if (state == AW__WAIT_DONE) {
-        aw__lock(lock);
-        aw__unlock(lock);
-    }
+    if (state == AW__WAIT_DONE) aw__wait_see_free(lock);
     aw_cx_spend(cx);
     return true;
+}
+
+/* It has its result. */
+static inline aw_poll aw__wait_done(aw__waiter *w, uint32_t *lock, aw_cx *cx) {
+    aw__wait_see_free(lock);
+    aw__wait_disarm(w, cx);
+    aw_cx_spend(cx);
+    return AW_READY;
 }
 
 static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *q,
@@ -169,6 +182,7 @@ static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *
     uint32_t state = aw__load_acquire(&w->future.state);
     if (state == AW__WAITING && aw_waker_will_wake(&w->waker, cx->waker)) return AW_PENDING;
     if (state != AW__WAITING && aw__wait_exhausted(state, lock, cx)) return AW_PENDING;
+    if (state == AW__WAIT_DONE) return aw__wait_done(w, lock, cx);
 
     aw__lock(lock);
     state = w->future.state;

@@ -172,6 +172,13 @@ static void changed_discard(aw_future *self) {
     aw__unlock(&f->watch->lock);
 }
 
+bool aw__watch_is_closed(aw_watch *w) {
+    aw__lock(&w->lock);
+    bool closed = w->receiver_count == 0;
+    aw__unlock(&w->lock);
+    return closed;
+}
+
 static int closed_look(aw__waiter *w, bool fresh, void *after) {
     (void)after;
     return fresh && of(w)->watch->receiver_count ? -EAGAIN : 0;

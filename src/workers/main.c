@@ -153,7 +153,10 @@ static int run(aw__pool *p, aw__main *m) {
                        m->future->type->name);
         }
         aw_poll r = call(p, m, &cx, error != 0);
-        if (r != AW_PENDING) return r == AW_READY ? 0 : error;
+        if (r != AW_PENDING) {
+            aw__check_left_by_main(m->future, m->meter.opened);
+            return r == AW_READY ? 0 : error;
+        }
         if (m->meter.fail) { /* cancel it at once; also what fails once more in its cleanup */
             if (!error) error = m->meter.fail;
             continue;

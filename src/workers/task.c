@@ -179,7 +179,7 @@ aw_future *aw__pool_spawn(aw_runtime *rt, uint32_t worker, aw_future *f, size_t 
     t->word = asleep ? aw__word_new() & ~(uint64_t)AW__W_NOTIFIED : aw__word_new();
     t->status = AW__RUNNING;
     t->armed = 0;
-    t->flags = t->cancelling = 0;
+    t->flags = t->cancelling = t->opened = 0;
     t->fail = 0;
     t->joiner = NULL;
     t->place = (uintptr_t)place;
@@ -213,6 +213,7 @@ static void wake_joiner(aw__task *t) {
 }
 
 void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer) {
+    if (AW_CHECKS && AW__UNLIKELY(t->opened)) aw__check_left_by_task(t);
     if (AW__UNLIKELY(t->place & 1)) aw__locals_release(t);
     int status = answer == AW_READY ? AW__FINISHED : t->fail ? t->fail : -ECANCELED;
     aw__member *member = aw__task_member(t);

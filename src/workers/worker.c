@@ -33,6 +33,7 @@ static void run_task(aw__worker *w, aw__task *t) {
     w->meter.armed = w->meter.outside = w->meter.cancelling = w->meter.fail = 0;
     w->meter.own = 0;
     w->meter.pinned = w->woken = w->eager = false;
+    if (AW__UNLIKELY(t->flags & AW__OPENED)) w->meter.opened = t->opened;
     aw__store_relaxed(&w->current, t);
     aw__count(&w->counters.polls);
     aw_poll r = AW__UNLIKELY(cancel) ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
@@ -41,6 +42,7 @@ static void run_task(aw__worker *w, aw__task *t) {
     if (w->meter.outside) aw__store_relaxed(&w->outside, w->outside + w->meter.outside);
     if (AW__UNLIKELY(w->meter.cancelling || t->flags & AW__COUNTED))
         aw__pool_count_cancels(w->pool, t, w->meter.cancelling, r != AW_PENDING);
+    if (AW__UNLIKELY(w->meter.opened || t->flags & AW__OPENED)) aw__task_opened(t, &w->meter);
     if (AW__UNLIKELY(w->meter.pinned) && !t->pin)
         aw__store_relaxed(&t->pin, (uint16_t)(w->index + 1));
     if (AW__UNLIKELY(w->meter.fail) && r != AW_READY) {
@@ -192,6 +194,8 @@ void *aw__worker_main(void *arg) {
         }
         run_task(w, t);
     }
+    /* Who still waits there is told, by the only thread that may enter its ring. */
+    aw__place_close(&w->place);
     aw__place_leave(&w->place);
     aw__shelf_clear(w);
     aw__thread.worker = NULL;

@@ -182,3 +182,18 @@ ON_BOTH(nobody_is_a_lap_ahead_and_each_has_one_leader) {
     CHECK(is_new(&r.b));
     workers_end(rt, NULL);
 }
+
+TEST(who_tries_comes_only_if_nobody_else_is_missing) {
+    aw_barrier b = AW_BARRIER_INIT(2), alone = AW_BARRIER_INIT(1);
+    aw_flag flag = {0};
+    CHECK_EQ(aw_barrier_try_wait(&alone), 1);
+    CHECK_EQ(aw_barrier_try_wait(&b), -EAGAIN);
+    CHECK_EQ(aw_barrier_try_wait(&b), -EAGAIN);
+    aw_barrier_wait_future f = aw_barrier_wait(&b);
+    CHECK_EQ(POLL(&f, &flag), AW_PENDING);
+    CHECK_EQ(aw_barrier_try_wait(&b), 1);
+    CHECK(aw_flag_take(&flag));
+    CHECK_EQ(POLL(&f, &flag), AW_READY);
+    CHECK_EQ(f.out, 0);
+    CHECK_EQ(aw_barrier_try_wait(&b), -EAGAIN);
+}

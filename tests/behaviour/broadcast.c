@@ -169,7 +169,9 @@ TEST(a_sender_learns_that_nobody_is_subscribed) {
     aw_broadcast_receiver r = aw_broadcast_subscribe(&b);
     aw_broadcast_future f = aw_broadcast_closed(&b);
     CHECK_EQ(POLL(&f, &flag), AW_PENDING);
+    CHECK(!aw_broadcast_is_closed(&b));
     aw_broadcast_unsubscribe(&b, &r);
+    CHECK(aw_broadcast_is_closed(&b));
     CHECK(aw_flag_take(&flag));
     CHECK_EQ(POLL(&f, &flag), AW_READY);
     CHECK_EQ(f.out, 0);

@@ -13,8 +13,13 @@ typedef AW_CHANNEL(int) ints;
 
 static aw_flag flag, other;
 
+#ifndef PREPARE
+#define PREPARE(c) (void)(c)
+#endif
+
 static void init(ints *c, size_t capacity) {
     CHECK_EQ(aw_channel_init(c, capacity), 0);
+    PREPARE(c);
 }
 
 static void fill(ints *c, int from, int count) {

@@ -19,11 +19,16 @@ static void note_release(void *item) {
     released[releases++] = *(int *)item;
 }
 
+#ifndef PREPARE
+#define PREPARE(c) (void)(c)
+#endif
+
 static ints *new_channel(size_t capacity) {
     memory_init(&memory);
     aw_set_allocator(&memory.allocator);
     releases = 0;
     ints *c = aw_channel_new(ints, capacity);
+    PREPARE(c);
     CHECK(c != NULL);
     aw_channel_set_release(c, note_release);
     return c;

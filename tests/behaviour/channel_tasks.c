@@ -45,11 +45,16 @@ AW_ASYNC(int, receives, mails *c; uint32_t * seen; int last[SENDERS]; int many, 
     AW_END;
 }
 
+#ifndef PREPARE
+#define PREPARE(c) (void)(c)
+#endif
+
 static void every_message_once(uint32_t workers, size_t capacity, int receivers) {
     static uint32_t seen[SENDERS * EACH];
     memset(seen, 0, sizeof seen);
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
     mails *c = aw_channel_new(mails, capacity);
+    PREPARE(c);
     struct sends *s[SENDERS];
     struct receives *r[RECEIVERS];
     for (int i = 0; i < SENDERS; i++)

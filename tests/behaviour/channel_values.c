@@ -12,8 +12,13 @@
 
 typedef AW_CHANNEL(int) ints;
 
+#ifndef PREPARE
+#define PREPARE(c) (void)(c)
+#endif
+
 static void init(ints *c, size_t capacity) {
     CHECK_EQ(aw_channel_init(c, capacity), 0);
+    PREPARE(c);
 }
 
 static void fill(ints *c, int from, int count) {
@@ -382,6 +387,22 @@ TEST(receive_many_takes_what_is_there_up_to_what_it_wants) {
     r = aw_channel_recv_many(&c, n, 0);
     CHECK_EQ(POLL(&r, &flag), AW_READY);
     CHECK_EQ(r.out, 0);
+    aw_channel_free(&c);
+}
+
+TEST(trying_to_receive_many_takes_what_is_there_and_does_not_wait) {
+    ints c;
+    int got[4] = {0};
+    init(&c, 3);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 4), -EAGAIN);
+    fill(&c, 1, 3);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 0), 0);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 2), 2);
+    CHECK_EQ(got[1], 2);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 4), 1);
+    CHECK_EQ(got[0], 3);
+    aw_channel_close(&c);
+    CHECK_EQ(aw_channel_try_recv_many(&c, got, 4), -EPIPE);
     aw_channel_free(&c);
 }
 

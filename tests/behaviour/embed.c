@@ -252,6 +252,27 @@ static uint64_t another_clock(void *data) {
     return 1000;
 }
 
+/* From one that nobody writes to. */
+AW_ASYNC(int, read_for, uint64_t time; aw_conn * ends[2]; char byte; AW_TIMEOUT(aw_io) read;) {
+    AW_BEGIN;
+    io_pair(self->ends);
+    AW_AWAIT_FOR(self->read, self->time, aw_read(self->ends[0], &self->byte, 1));
+    AW_RETURN(self->read.out);
+    AW_FINALLY;
+    aw_close(self->ends[0]);
+    aw_close(self->ends[1]);
+    AW_END;
+}
+
+TEST(a_runtime_that_would_poll_uses_epoll) {
+    memory m;
+    aw_runtime *rt = embedded("poll", &m);
+    aw_io_counters io;
+    aw_runtime_io(rt, &io);
+    CHECK_STR(io.driver, "epoll");
+    workers_end(rt, &m);
+}
+
 AW_ASYNC(int, turn_inside, aw_runtime *rt;) {
     AW_BEGIN;
     CHECK_EQ(aw_runtime_turn(self->rt), -EPERM);
@@ -264,7 +285,8 @@ TEST(what_cannot_be_is_refused) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){"poll", 0, false}, &m, NULL);
     CHECK_EQ(aw_runtime_turn(rt), -EINVAL);
-    CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(read_for, .time = AW_MSEC(1))), -ETIMEDOUT);
+    CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP); /* it polls already */
     CHECK_EQ(aw_block_on(rt, AW_CALL(turn_inside, .rt = rt)), 0);
     workers_end(rt, &m);
     rt = io_runtime((struct io_setup){"epoll", 1, false}, &m, NULL);

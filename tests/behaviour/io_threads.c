@@ -168,38 +168,6 @@ ON_EACH(a_thread_beside_reads_while_another_runs_the_runtime) {
     workers_end(rt, &m);
 }
 
-AW_ASYNC(int, read_briefly, aw_conn *conn; char byte; AW_TIMEOUT(aw_io) io;) {
-    AW_BEGIN;
-    AW_AWAIT_FOR(self->io, AW_USEC(20), aw_read(self->conn, &self->byte, 1));
-    AW_RETURN(self->io.out);
-    AW_END;
-}
-
-static void *take_turns(void *arg) {
-    struct beside *b = arg;
-    for (int i = 0; i < test_scale(800); i++)
-        CHECK_EQ(aw_block_on(b->rt, AW_CALL(read_briefly, .conn = b->conn)), -ETIMEDOUT);
-    return NULL;
-}
-
-/* Who is beside asks for its operation back while the runtime goes from one thread to the next. */
-ON_EACH(reads_are_given_up_whoever_runs_the_runtime) {
-    memory m;
-    aw_runtime *rt = io_runtime(how, &m, NULL);
-    aw_conn *ends[2];
-    enum { THREADS = 4 };
-    pthread_t threads[THREADS];
-    io_pair(ends);
-    struct beside b = {rt, ends[1], 0, 0};
-    for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&threads[i], NULL, take_turns, &b), 0);
-    for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_join(threads[i], NULL), 0);
-    aw_close(ends[0]);
-    aw_close(ends[1]);
-    workers_end(rt, &m);
-}
-
 enum { MANY = 400 }; /* more than a ring has room for */
 
 static void *read_many_beside(void *arg) {

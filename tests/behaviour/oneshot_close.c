@@ -106,6 +106,18 @@ TEST(closed_fires_when_the_value_was_received) {
     CHECK_EQ(POLL(&closed, &sender), AW_READY);
 }
 
+TEST(a_sender_can_look_whether_anybody_wants_its_value) {
+    int_channel c = AW_ONESHOT_INIT;
+    CHECK(!aw_oneshot_is_closed(&c));
+    CHECK_EQ(aw_oneshot_send(&c, 1), 0);
+    CHECK(!aw_oneshot_is_closed(&c));
+    CHECK_EQ(aw_oneshot_try_recv(&c), 0);
+    CHECK(aw_oneshot_is_closed(&c));
+    int_channel d = AW_ONESHOT_INIT;
+    aw_oneshot_close_receiver(&d);
+    CHECK(aw_oneshot_is_closed(&d));
+}
+
 TEST(closed_does_not_fire_for_the_senders_own_doings) {
     int_channel c = AW_ONESHOT_INIT;
     aw_flag flag = {0};

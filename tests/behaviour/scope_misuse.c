@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Leaving a scope without waiting for it is caught, and so is spawning into one that is over. */
+ * Leaving a scope without waiting for it is caught, whoever leaves it, and so is spawning into one that is over. What only looks
+ * like that is not. Death tests fork, so they make their runtimes afterwards. */
 #include "support/scopes.h"
 
 ALL_ON_THIS_THREAD("a death test forks, and its child has only the thread that forked");
@@ -91,4 +92,224 @@ static void move_it(void) {
 }
 TEST(a_scope_that_is_moved_is_caught) {
     DIES(move_it(), "future 'scope' was moved after its first poll");
+}
+
+/* ---- Who ends while a scope in its memory is open --------------------------------------------- */
+
+#define LEFT "while something in its frame was open"
+
+/* In a task of a new runtime. */
+#define RUN_ON_NEW(workers, ...)                                                                   \
+    do {                                                                                           \
+        aw_runtime *rt_ = new_runtime(workers, NULL, NULL);                                        \
+        (void)RUN(rt_, __VA_ARGS__);                                                               \
+    } while (0)
+
+/* As a task, awaited by a task, and in block_on. */
+#define LEAVES(workers, text, ...)                                                                 \
+    do {                                                                                           \
+        DIES(RUN_ON_NEW(workers, __VA_ARGS__), text);                                              \
+        DIES((void)aw_block_on(new_runtime(workers, NULL, NULL), __VA_ARGS__), text);              \
+    } while (0)
+
+AW_ASYNC(int, leaves, parent_scope s;) {
+    AW_BEGIN;
+    self->s = waiting();
+    CHECK_EQ(aw_future_poll(&self->s.future, cx), AW_PENDING);
+    AW_YIELD;
+    AW_RETURN(0);
+    AW_END;
+}
+ON_BOTH(a_function_that_returns_while_its_scope_runs_is_caught) {
+    LEAVES(workers, "scope_misuse.c:", AW_CALL(leaves));
+    LEAVES(workers, "async function 'leaves' has ended " LEFT, AW_CALL(leaves));
+    LEAVES(workers, "scope: 1 child: task", AW_CALL(leaves));
+}
+
+AW_ASYNC(int, calls, struct leaves callee; aw_never never;) {
+    AW_BEGIN;
+    AW_AWAIT(self->callee, AW_CALL(leaves));
+    AW_AWAIT(self->never, aw_never_ready());
+    AW_RETURN(0);
+    AW_END;
+}
+ON_BOTH(a_function_that_leaves_a_scope_is_caught_also_where_the_task_goes_on) {
+    LEAVES(workers, "async function 'leaves' has ended " LEFT, AW_CALL(calls));
+}
+
+/* Cancelled, it forgets the scope in its cleanup. */
+AW_ASYNC(int, forgets, parent_scope s; aw_never never;) {
+    AW_BEGIN;
+    self->s = waiting();
+    CHECK_EQ(aw_future_poll(&self->s.future, cx), AW_PENDING);
+    AW_AWAIT(self->never, aw_never_ready());
+    AW_RETURN(0);
+    AW_END;
+}
+typedef AW_TIMEOUT(struct forgets) forgets_for;
+ON_BOTH(a_function_that_is_cancelled_while_its_scope_runs_is_caught) {
+    LEAVES(workers, "async function 'forgets' has ended " LEFT,
+           AW_TIMEOUT_OF(forgets_for, AW_MSEC(1), AW_CALL(forgets)));
+}
+
+/* The same by hand: ready at its second poll. */
+struct by_hand {
+    aw_future future;
+    int out;
+    parent_scope s;
+};
+static aw_poll by_hand_poll(aw_future *self, aw_cx *cx) {
+    struct by_hand *h = (struct by_hand *)self;
+    if (self->state++) return AW_READY;
+    CHECK_EQ(aw_future_poll(&h->s.future, cx), AW_PENDING);
+    aw_cx_yield(cx);
+    return AW_PENDING;
+}
+static const aw_future_type by_hand_type = {AW_TYPE_OF(struct by_hand, "by_hand"),
+                                            .poll = by_hand_poll};
+static struct by_hand by_hand(void) {
+    return (struct by_hand){.future = AW_FUTURE_INIT(&by_hand_type), .s = waiting()};
+}
+ON_BOTH(a_future_by_hand_that_ends_while_its_scope_runs_is_caught) {
+    DIES(RUN_ON_NEW(workers, by_hand()), "'by_hand' (spawned at ");
+    DIES(RUN_ON_NEW(workers, by_hand()), "scope_misuse.c:");
+    DIES((void)aw_block_on(new_runtime(workers, NULL, NULL), by_hand()),
+         "the main future 'by_hand' has ended");
+    LEAVES(workers, LEFT, by_hand());
+    LEAVES(workers, "scope: 1 child: task", by_hand());
+}
+
+/* What lies in a composite is found at the end of the task: its size is known there. */
+typedef AW_TIMEOUT(struct by_hand) by_hand_for;
+ON_BOTH(a_future_by_hand_in_a_composite_that_leaves_a_scope_is_caught_when_the_task_ends) {
+    DIES(RUN_ON_NEW(workers, AW_TIMEOUT_OF(by_hand_for, AW_SEC(9), by_hand())), LEFT);
+}
+
+AW_FIBER(int, fiber_leaves) {
+    (void)self;
+    parent_scope s = waiting();
+    CHECK_EQ(aw_future_poll(&s.future, aw_fiber_cx()), AW_PENDING);
+    return aw_fiber_yield();
+}
+ON_BOTH(a_fiber_that_returns_while_a_scope_of_its_locals_runs_is_caught) {
+    LEAVES(workers, "scope_misuse.c:", AW_CALL(fiber_leaves));
+    LEAVES(workers, "fiber 'fiber_leaves' has returned, after this await, while a scope",
+           AW_CALL(fiber_leaves));
+}
+
+/* ---- Who may end all the same ----------------------------------------------------------------- */
+
+/* One task polls a scope, and ends when another one has polled it, too, and goes on with it. */
+struct relay {
+    aw_future *at;
+    aw_notify begun, taken;
+};
+
+AW_ASYNC(int, begins, struct relay *relay; aw_notified taken;) {
+    AW_BEGIN;
+    CHECK_EQ(aw_future_poll(self->relay->at, cx), AW_PENDING);
+    aw_notify_one(&self->relay->begun);
+    AW_AWAIT(self->taken, aw_notify_wait(&self->relay->taken));
+    CHECK_EQ(cx->meter->opened, 1); /* so that it looks at its frame */
+    AW_RETURN(0);
+    AW_END;
+}
+
+struct rest {
+    aw_future future;
+    int out;
+    struct relay *relay;
+};
+static aw_poll rest_poll(aw_future *self, aw_cx *cx) {
+    struct relay *relay = ((struct rest *)self)->relay;
+    aw_poll r = aw_future_poll(relay->at, cx);
+    if (!self->state++) {
+        CHECK_EQ(r, AW_PENDING);
+        aw_notify_one(&relay->taken);
+    }
+    return r;
+}
+static const aw_future_type rest_type = {AW_TYPE_OF(struct rest, "rest"), .poll = rest_poll};
+
+AW_ASYNC(int, goes_on, struct relay *relay; aw_notified begun; struct rest rest;) {
+    AW_BEGIN;
+    AW_AWAIT(self->begun, aw_notify_wait(&self->relay->begun));
+    AW_AWAIT(self->rest, (struct rest){AW_FUTURE_INIT(&rest_type), 0, self->relay});
+    CHECK_EQ(cx->meter->opened, 0);
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void pass_on(uint32_t workers, aw_future *at) {
+    aw_runtime *rt = new_runtime(workers, NULL, NULL);
+    struct relay relay = {at, AW_NOTIFY_INIT, AW_NOTIFY_INIT};
+    kid = (struct kid)KID;
+    struct goes_on *second = aw_spawn_on(rt, AW_CALL(goes_on, .relay = &relay));
+    CHECK_EQ(RUN(rt, AW_CALL(begins, .relay = &relay)), 0);
+    gate_open(&kid.gate);
+    must_finish(rt, &second->future);
+    CHECK_EQ(aw_task_take(second), 0);
+    workers_end(rt, NULL);
+}
+ON_BOTH(a_scope_may_be_begun_by_one_task_and_ended_by_another) {
+    parent_scope s = waiting();
+    pass_on(workers, &s.future);
+}
+ON_BOTH(a_scope_in_a_box_may_be_begun_by_one_task_and_ended_by_another) {
+    aw_box box = aw_box_new(waiting());
+    pass_on(workers, &box.future);
+    aw_box_free(&box);
+}
+
+/* Functions end in the body of a scope, scopes end in it, and what held one before is used again. */
+AW_ASYNC(int, nothing) {
+    AW_BEGIN;
+    AW_YIELD;
+    AW_RETURN(0);
+    AW_END;
+}
+AW_ASYNC(int, busy, aw_scope *scope; int i; AW_SHARE(struct nothing nothing; parent_scope s;);) {
+    AW_BEGIN;
+    for (self->i = 0; self->i < 3; self->i++) {
+        AW_AWAIT(self->nothing, AW_CALL(nothing));
+        AW_AWAIT_SCOPE(self->s, AW_CALL(parent, .n = 0));
+        aw_scope_spawn(self->scope, AW_CALL(nothing));
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+AW_ASYNC(int, orderly, AW_SCOPE(struct busy) a; AW_SCOPE(struct busy) b;) {
+    AW_BEGIN;
+    AW_AWAIT_SCOPE(self->a, AW_CALL(busy));
+    AW_AWAIT_SCOPE(self->b, AW_CALL(busy));
+    AW_RETURN(self->a.out | self->b.out);
+    AW_END;
+}
+AW_FIBER(int, orderly_fiber) {
+    (void)self;
+    int out = aw_await_scope(AW_CALL(busy));
+    return out ? out : aw_await_scope(AW_CALL(busy));
+}
+ON_BOTH(scopes_that_are_waited_for_are_not_reported) {
+    aw_runtime *rt = new_runtime(workers, NULL, NULL);
+    CHECK_EQ(RUN(rt, AW_CALL(orderly)), 0);
+    CHECK_EQ(RUN(rt, AW_CALL(orderly_fiber)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(orderly)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(orderly_fiber)), 0);
+    workers_end(rt, NULL);
+}
+
+/* The count is no more than a hint, and goes back to nothing where scopes are ended by who began them. */
+AW_ASYNC(int, counts, AW_SCOPE(struct busy) s;) {
+    AW_BEGIN;
+    AW_AWAIT_SCOPE(self->s, AW_CALL(busy));
+    CHECK_EQ(cx->meter->opened, 0);
+    AW_RETURN(0);
+    AW_END;
+}
+ON_BOTH(a_task_that_waits_for_its_scopes_has_none_counted_in_the_end) {
+    aw_runtime *rt = new_runtime(workers, NULL, NULL);
+    CHECK_EQ(RUN(rt, AW_CALL(counts)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(counts)), 0);
+    workers_end(rt, NULL);
 }

@@ -180,3 +180,21 @@ ON_BOTH(messages_of_several_senders_come_out_once_and_in_order) {
         aw_channel_free(&shared[i]);
     workers_end(rt, NULL);
 }
+
+TEST(trying_gives_what_is_there_and_takes_nothing_else) {
+    numbers c;
+    AW_CHANNEL_STREAM(int) s;
+    make(&c, 0);
+    aw_stream_channel(&s, &c);
+    CHECK_EQ(aw_stream_try_next(&s), -EAGAIN);
+    for (int i = 1; i < 3; i++)
+        CHECK_EQ(aw_channel_try_send(&c, &i), 0);
+    CHECK_EQ(aw_stream_try_next(&s), 1);
+    CHECK_EQ(*s.item, 1);
+    CHECK_EQ(aw_channel_len(&c), 1);
+    CHECK_EQ(aw_stream_try_next(&s), 1);
+    CHECK_EQ(aw_stream_try_next(&s), -EAGAIN);
+    aw_channel_close(&c);
+    CHECK_EQ(aw_stream_try_next(&s), 0);
+    aw_channel_free(&c);
+}

@@ -135,7 +135,8 @@ AW_MAP_ASYNC(struct second_never, second_stuck, int) {
     return AW_CALL(second_never, .n = *item);
 }
 AW_ASYNC(int, then_stuck, AW_ARRAY_STREAM(int) s; struct second_stuck map;
-         AW_TIMEOUT(aw_stream_next_future) next; aw_stream_next_future last;) {
+         AW_TIMEOUT(aw_stream_next_future) next; aw_stream_next_future last;
+         aw_stream_close_future close;) {
     AW_BEGIN;
     numbers[1] = 1;
     aw_stream_array(&self->s, numbers, 2);
@@ -145,6 +146,8 @@ AW_ASYNC(int, then_stuck, AW_ARRAY_STREAM(int) s; struct second_stuck map;
     } while (self->next.out);
     AW_AWAIT(self->last, aw_stream_next(&self->map));
     AW_RETURN(0);
+    AW_FINALLY;
+    AW_AWAIT(self->close, aw_stream_close(&self->map));
     AW_END;
 }
 ON_BOTH(a_future_that_was_given_up_for_a_while_does_not_hide_the_next_one) {

@@ -35,7 +35,7 @@ struct listener {
     int status;
 };
 
-static void *listen(void *arg) {
+static void *listener(void *arg) {
     struct listener *l = arg;
     if (l->begun) event_post(l->begun);
     l->status = l->rt ? aw_block_on(l->rt, AW_CALL(hear, .task = l->task, .text = l->text))
@@ -53,7 +53,7 @@ TEST(a_plain_thread_joins_through_a_runtime_of_its_own) {
     aw_notify go = AW_NOTIFY_INIT;
     host_start(&h, &m);
     struct listener l = {.task = aw_spawn_on(h.rt, AW_CALL(speak, .go = &go, .n = 7))};
-    pthread_t t = thread_start(listen, &l);
+    pthread_t t = thread_start(listener, &l);
     aw_notify_one(&go);
     thread_end(t);
     CHECK_EQ(l.status, 0);
@@ -70,7 +70,7 @@ TEST(a_plain_thread_joins_beside_the_thread_that_runs_the_runtime) {
     aw_notify go = AW_NOTIFY_INIT;
     host_start(&h, &m);
     struct listener l = {.rt = h.rt, .task = aw_spawn_on(h.rt, AW_CALL(speak, .go = &go, .n = 8))};
-    pthread_t t = thread_start(listen, &l);
+    pthread_t t = thread_start(listener, &l);
     aw_notify_one(&go);
     thread_end(t);
     CHECK_EQ(l.status, 0);
@@ -143,7 +143,7 @@ TEST(a_pending_join_resolves_as_cancelled_when_the_runtime_ends) {
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
         struct listener l = {.task = aw_spawn_on(rt, AW_CALL(speak, .go = &never)),
                              .begun = &begun};
-        pthread_t t = thread_start(listen, &l);
+        pthread_t t = thread_start(listener, &l);
         event_wait(&begun);
         aw_runtime_free(rt); /* the join may be pending, or come in the middle, or later */
         thread_end(t);
@@ -164,8 +164,8 @@ TEST(a_join_after_the_runtime_has_ended_gives_the_output) {
     aw_runtime_free(rt);
 
     struct listener a = {.task = finished}, b = {.task = cancelled};
-    on_a_thread(listen, &a);
-    on_a_thread(listen, &b);
+    on_a_thread(listener, &a);
+    on_a_thread(listener, &b);
     CHECK_EQ(a.status, 0);
     CHECK_STR(a.text, "number 9");
     CHECK_EQ(b.status, -ECANCELED);

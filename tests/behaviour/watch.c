@@ -181,8 +181,10 @@ TEST(a_sender_learns_that_nobody_is_subscribed) {
     init(&w, 1);
     aw_watch_future none = aw_watch_closed(&w);
     CHECK_EQ(POLL(&none, &flag), AW_READY);
+    CHECK(aw_watch_is_closed(&w));
     aw_watch_receiver a = aw_watch_subscribe(&w), b = aw_watch_subscribe(&w);
     aw_watch_future f = aw_watch_closed(&w);
+    CHECK(!aw_watch_is_closed(&w));
     CHECK_EQ(POLL(&f, &flag), AW_PENDING);
     aw_watch_unsubscribe(&a);
     CHECK(!aw_flag_take(&flag));

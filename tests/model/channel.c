@@ -53,7 +53,8 @@ static int receive_value(void) {
 /* Nobody waits, and what was sent and not received is inside. */
 static void nothing_is_lost(void) {
     int n;
-    model_check(!somebody_waits(&chan->channel) && !chan->channel.woken && !chan->channel.lock);
+    model_check(!somebody_waits(&chan->channel) && !chan->channel.woken && !chan->channel.lock &&
+                !chan->channel.back.lock);
     while (aw_channel_try_recv(chan, &n) == 0)
         sum += n;
     model_check(sum == sent);

@@ -215,9 +215,6 @@ static const struct model_harmless harmless[] = {
 static const struct model_harmless of_waiting[] = {
     {"aw__wait_began", "aw__load_acquire(", "acquire",
      "whether it is FRESH only its own thread changes"},
-    {"aw__waiter_end", "aw__store_release(", "release",
-     "who sees it takes the lock before it goes on"},
-    {"aw__wait_poll", "aw__load_acquire(", "acquire", "likewise"},
     {"aw__wakes_between", "aw__exchange(", "release", "who sees WAITING takes the lock after it"},
     {"aw__wakes_between", "aw__exchange(", "acquire",
      "it is for the frame of `busy`, whose end is not seen here"},

@@ -1,4 +1,4 @@
-"""Tests of an installation: small projects that use it, and the first program of README.md."""
+"""Tests of an installation: small projects that use it, and the programs of README.md."""
 
 import re
 import shlex
@@ -104,25 +104,32 @@ def install_tests(settings, stage):
 
 
 def readme_tests(stage):
-    yield Test("readme", "the first example compiles and runs", lambda: check_readme(stage))
-
-
-def check_readme(stage):
     readme = ROOT / "README.md"
-    if not readme.exists():
-        raise Failed("README.md does not exist")
-    text = readme.read_text()
-    program = re.search(r"^```c\n(.*?)^```$", text, re.M | re.S)
-    if not program:
+    text = readme.read_text() if readme.exists() else ""
+    programs = list(re.finditer(r"^```c\n(.*?)^```$", text, re.M | re.S))
+    yield Test("readme", "it has programs", lambda: check_has_programs(programs))
+    for i, program in enumerate(programs):
+        # What it prints follows before the next one, unless it runs for ever.
+        rest = text[program.end():programs[i + 1].start() if i + 1 < len(programs) else len(text)]
+        output = re.search(r"^```text\n(.*?)^```$", rest, re.M | re.S)
+        yield Test("readme", f"program {i + 1} compiles{' and runs' if output else ''}",
+                   lambda program=program, output=output: check_readme(stage, program, output))
+
+
+def check_has_programs(programs):
+    if not programs:
         raise Failed("README.md has no ```c block")
-    output = re.compile(r"^```text\n(.*?)^```$", re.M | re.S).search(text, program.end())
+
+
+def check_readme(stage, program, output):
     stage.make()
     with tempfile.TemporaryDirectory(prefix="awake-readme-") as build:
         Path(build, "readme.c").write_text(program.group(1))
         must_run(["gcc", "-Wall", "-Wextra", "-Werror", f"{build}/readme.c", "-o", f"{build}/readme",
                   *stage.pkg_config("--cflags", "--libs")])
+        if not output:
+            return
         done = execute([f"{build}/readme"], DEFAULT_LIMIT, env=stage.env(), terminal=True)
     if done.status != 0:
         raise Failed(join_text(describe(done.status), done.stdout, done.stderr))
-    if output:
-        check_text(output.group(1).splitlines(), done.stdout)
+    check_text(output.group(1).splitlines(), done.stdout)

@@ -4,6 +4,8 @@
  * every message: nothing is lost, nothing comes twice, and what one sender sent comes in its order. */
 #include <errno.h>
 
+#include "sync/channel.h"
+
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -115,11 +117,18 @@ static void thread_body(void *arg, int index, uint64_t *random) {
         receives(l, &flags[index], random);
 }
 
-static void storm_of(uint64_t *random, size_t capacity, int receivers, bool discards) {
+/* `back`: with its back open (sync/back.h) wherever that may be. */
+static mails *new_channel(size_t capacity, bool back) {
+    mails *c = aw_channel_new(mails, capacity);
+    if (back) aw__back_always(&c->channel);
+    return c;
+}
+
+static void storm_of(uint64_t *random, mails *c, int receivers, bool discards) {
     static post l;
     storm s;
     memset(&l, 0, sizeof l);
-    l.c = aw_channel_new(mails, capacity);
+    l.c = c;
     l.each = (uint32_t)test_scale(MAILS);
     l.receivers = receivers;
     l.discards = discards;
@@ -140,11 +149,11 @@ static void storm_of(uint64_t *random, size_t capacity, int receivers, bool disc
 
 static void storms(int receivers, bool discards) {
     uint64_t random = test_seed();
-    static const size_t capacities[] = {1, 2, 7, AW_UNBOUNDED};
+    static const size_t capacities[] = {1, 2, 7, 40, AW_UNBOUNDED};
     memory m;
     aw_set_allocator(memory_init(&m));
-    for (int i = 0; i < storm_rounds(12); i++)
-        storm_of(&random, capacities[i % 4], receivers, discards);
+    for (int i = 0; i < storm_rounds(20); i++)
+        storm_of(&random, new_channel(capacities[i % 5], i % 2), receivers, discards);
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
@@ -207,7 +216,7 @@ TEST_LIMIT(what_is_left_when_the_receivers_go_is_released_once, 60) {
         storm s;
         memset(&l, 0, sizeof l);
         releasing = &l;
-        l.c = aw_channel_new(mails, round % 4 == 3 ? AW_UNBOUNDED : (size_t)(1 + round % 4));
+        l.c = new_channel(round % 4 == 3 ? AW_UNBOUNDED : (size_t)(1 + round % 4), round / 4 % 2);
         aw_channel_set_release(l.c, count_released);
         l.each = (uint32_t)test_scale(MAILS);
         l.receivers = RECEIVERS;
@@ -294,10 +303,10 @@ ON_BOTH(aborted_tasks_lose_nothing) {
     static post l;
     uint64_t random = test_seed();
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 5; round++) {
         memset(&l, 0, sizeof l);
         l.each = (uint32_t)test_scale(MAILS);
-        l.c = aw_channel_new(mails, round == 2 ? AW_UNBOUNDED : (size_t)(1 + round));
+        l.c = new_channel(round == 4 ? AW_UNBOUNDED : (size_t)(1 + round), round / 2 % 2);
         aborted_tasks(rt, &l, &random);
         for (uint32_t i = 0; i < SENDERS * MAILS; i++)
             CHECK_EQ(l.seen[i], i % MAILS < l.each);

@@ -13,12 +13,12 @@
 typedef struct acting {
     aw_counted counted;
     void (*act)(struct acting *self); /* NULL: nothing */
-    int wakes;
+    int wakes;                        /* atomic */
 } acting;
 
 static inline void acting_wake(aw_counted *counted) {
     acting *a = (acting *)counted;
-    a->wakes++;
+    __atomic_fetch_add(&a->wakes, 1, __ATOMIC_ACQ_REL);
     if (a->act) a->act(a);
 }
 

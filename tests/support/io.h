@@ -4,7 +4,6 @@
 #ifndef AWAKE_TEST_IO_H
 #define AWAKE_TEST_IO_H
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,21 +48,6 @@ HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     o.keep_tasks = !how.workers;
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     return rt;
-}
-
-/* Two ends of a TCP connection, as descriptors. */
-HELPER void io_tcp_pair(int fds[2]) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof a;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_EQ(bind(listener, (struct sockaddr *)&a, sizeof a), 0);
-    CHECK_EQ(listen(listener, 1), 0);
-    CHECK_EQ(getsockname(listener, (struct sockaddr *)&a, &size), 0);
-    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_EQ(connect(fds[0], (struct sockaddr *)&a, sizeof a), 0);
-    fds[1] = accept(listener, NULL, NULL);
-    CHECK_GE(fds[1], 0);
-    close(listener);
 }
 
 /* Two ends that are connected. */

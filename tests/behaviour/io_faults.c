@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A system that interrupts, moves a byte at a time, has no memory and no numbers left: nothing is lost, nothing is left
+ * behind, and nobody asks again and again. */
+/* clang-format off */
+/* link: -Wl,--wrap=read,--wrap=recv,--wrap=write,--wrap=readv,--wrap=writev,--wrap=recvmsg,--wrap=sendmsg,--wrap=send,--wrap=accept4,--wrap=poll,--wrap=ppoll,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=eventfd,--wrap=pipe2,--wrap=syscall */
+/* clang-format on */
+#define _GNU_SOURCE
+#include "support/io_ends.h"
+
+#include <sys/resource.h>
+
+#include "support/faults.h"
+
+/* ---- An exchange -------------------------------------------------------------------------------- */
+
+AW_ASYNC(int, send_pattern, aw_conn *conn; uint64_t total; uint64_t at; bool by_parts;
+         unsigned char bytes[300]; struct iovec parts[2]; size_t size; aw_io io;) {
+    AW_BEGIN;
+    while (self->at < self->total) {
+        self->size = sizeof self->bytes;
+        if (self->size > self->total - self->at) self->size = self->total - self->at;
+        pattern_fill(1, self->at, self->bytes, self->size);
+        self->parts[0] = (struct iovec){self->bytes, self->size / 2};
+        self->parts[1] = (struct iovec){self->bytes + self->size / 2, self->size - self->size / 2};
+        if (self->by_parts) {
+            AW_AWAIT(self->io, aw_writev(self->conn, self->parts, 2));
+        } else {
+            AW_AWAIT(self->io, aw_write(self->conn, self->bytes, self->size));
+        }
+        CHECK_GT(self->io.out, 0);
+        self->at += (uint64_t)self->io.out;
+    }
+    aw_close(self->conn);
+    AW_RETURN(0);
+    AW_END;
+}
+
+AW_ASYNC(int, receive_pattern, aw_conn *conn; uint64_t at; bool by_parts; unsigned char bytes[200];
+         struct iovec parts[2]; aw_io io;) {
+    AW_BEGIN;
+    for (;;) {
+        self->parts[0] = (struct iovec){self->bytes, 10};
+        self->parts[1] = (struct iovec){self->bytes + 10, sizeof self->bytes - 10};
+        if (self->by_parts) {
+            AW_AWAIT(self->io, aw_readv(self->conn, self->parts, 2));
+        } else {
+            AW_AWAIT(self->io, aw_read(self->conn, self->bytes, sizeof self->bytes));
+        }
+        if (self->io.out <= 0) break;
+        pattern_check(1, self->at, self->bytes, (size_t)self->io.out);
+        self->at += (uint64_t)self->io.out;
+    }
+    CHECK_EQ(self->io.out, 0);
+    aw_close(self->conn);
+    AW_RETURN((int)self->at);
+    AW_END;
+}
+
+static void exchange(aw_runtime *rt, void pair(aw_conn *ends[2]), bool by_parts, int total) {
+    aw_conn *ends[2];
+    pair(ends);
+    struct receive_pattern *r = aw_spawn_on(
+        rt, AW_CALL(receive_pattern, .conn = ends[1], .by_parts = by_parts));
+    struct send_pattern *s = aw_spawn_on(
+        rt, AW_CALL(send_pattern, .conn = ends[0], .total = (uint64_t)total, .by_parts = by_parts));
+    CHECK_EQ(join_status(rt, &s->future), 0);
+    CHECK_EQ(join_status(rt, &r->future), 0);
+    CHECK_EQ(r->out, total);
+    aw_task_drop(s);
+    aw_task_drop(r);
+}
+
+static void exchange_all(aw_runtime *rt, int total) {
+    for (int i = 0; i < 2; i++) {
+        exchange(rt, io_pair, i, total);
+        exchange(rt, tcp_pair, i, total);
+        exchange(rt, pipe_pair, i, total);
+    }
+}
+
+static uint64_t io_calls(aw_runtime *rt) {
+    aw_io_counters c;
+    aw_runtime_io(rt, &c);
+    return c.calls;
+}
+
+/* ---- Interrupted, and byte by byte --------------------------------------------------------------- */
+
+static void interrupt_everywhere(uint32_t every) {
+    static const enum fault_call calls[] = {
+        F_read, F_recv,    F_write, F_readv, F_writev,     F_recvmsg,      F_sendmsg,
+        F_send, F_accept4, F_poll,  F_ppoll, F_epoll_wait, F_epoll_pwait2, F_io_uring_enter};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        fault_set(calls[i], EINTR, every, UINT32_MAX);
+}
+
+ON_DRIVERS(an_interrupted_call_is_made_again) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    interrupt_everywhere(1);
+    exchange_all(rt, 20000);
+    interrupt_everywhere(5);
+    exchange_all(rt, 20000);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(a_few_bytes_at_a_time_are_all_there_in_the_end) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (size_t most = 1; most < 8; most += 3) {
+        STORE(fault_most, most);
+        exchange_all(rt, 1500);
+    }
+    workers_end(rt, &m);
+}
+
+/* ---- An event at the wrong moment ---------------------------------------------------------------- */
+
+static aw_conn *late_ends[2];
+static void write_and_tell(void) {
+    CHECK_EQ(__real_write(aw_conn_fd(late_ends[0]), "x", 1), 1);
+    aw__fd *f = (aw__fd *)late_ends[1];
+    aw__fd_ready(f, AW__READABLE); /* as the driver does, before the call is back */
+}
+
+static void tell_before_it_waits(const char *driver) {
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, NULL, NULL);
+    char to = 0;
+    io_pair(late_ends);
+    for (int i = 0; i < 3; i++) {
+        fault_after_read = write_and_tell;
+        CHECK_EQ(aw_block_on(rt, aw_read(late_ends[1], &to, 1)), 1);
+        CHECK_EQ(to, 'x');
+    }
+    aw_close(late_ends[0]);
+    aw_close(late_ends[1]);
+    workers_end(rt, NULL);
+}
+
+TEST(an_event_between_would_block_and_the_wait_is_not_lost_by_epoll) {
+    tell_before_it_waits("epoll");
+}
+TEST(an_event_between_would_block_and_the_wait_is_not_lost_by_poll) {
+    tell_before_it_waits("poll");
+}
+
+/* ---- Errors -------------------------------------------------------------------------------------- */
+
+static void fail_once(struct io_setup how) {
+    static const int errors[] = {ENOBUFS, ENOMEM, EIO};
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        fault_set(F_send, errors[i], 0, 1);
+        CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), -errors[i]);
+        CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), 1);
+        fault_set(F_recv, errors[i], 0, 1);
+        CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -errors[i]);
+        CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), 1);
+    }
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+TEST(an_error_ends_one_operation_and_no_other_by_epoll) {
+    fail_once((struct io_setup){"epoll", 0, false});
+}
+TEST(an_error_ends_one_operation_and_no_other_by_poll_on_1_worker) {
+    fail_once((struct io_setup){"poll", 1, false});
+}
+
+/* A wait that cannot begin has an error, and the next one can. */
+static void refuse_once(struct io_setup how, enum fault_call call, int error) {
+    memory m;
+    size_t fds = entries("/proc/self/fd");
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to = 0;
+    io_pair(ends);
+    fault_set(call, error, 0, 1);
+    struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+    CHECK_EQ(io_join(rt, t), -error);
+    CHECK_EQ(fault_count(call), 1u);
+    t = io_spawn(rt, aw_read(ends[1], &to, 1));
+    io_wait_for(rt, ends[1], 0, 1);
+    CHECK_EQ(__real_write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(io_join(rt, t), 1);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+    CHECK_EQ(entries("/proc/self/fd"), fds);
+}
+
+#define REFUSED(name, driver, call, error)                                                         \
+    TEST(name##_by_##driver) {                                                                     \
+        if (strcmp(#driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");          \
+        refuse_once((struct io_setup){#driver, 0, false}, call, error);                            \
+    }                                                                                              \
+    TEST(name##_by_##driver##_on_8_workers) {                                                      \
+        if (strcmp(#driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");          \
+        refuse_once((struct io_setup){#driver, 8, false}, call, error);                            \
+    }
+REFUSED(no_memory_to_watch_is_an_error, epoll, F_epoll_ctl, ENOMEM)
+REFUSED(too_many_watched_is_an_error, epoll, F_epoll_ctl, ENOSPC)
+REFUSED(no_number_for_the_driver_is_an_error, epoll, F_epoll_create1, EMFILE)
+REFUSED(no_number_for_the_interrupt_is_an_error, epoll, F_eventfd, EMFILE)
+REFUSED(no_number_for_the_interrupt_is_an_error, poll, F_pipe2, EMFILE)
+REFUSED(no_number_for_the_driver_is_an_error, uring, F_io_uring_setup, EMFILE)
+REFUSED(no_memory_for_the_driver_is_an_error, uring, F_io_uring_setup, ENOMEM)
+REFUSED(no_number_for_the_interrupt_is_an_error, uring, F_eventfd, EMFILE)
+
+/* ---- Asking again and again ----------------------------------------------------------------------- */
+
+/* A read waits, and for a while nothing happens. */
+static void idle_for_a_while(struct io_setup how, uint64_t most) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+    io_wait_for(rt, ends[1], 0, 1);
+    run_a_while(rt);
+    uint64_t before = io_calls(rt);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(30))), 0);
+    CHECK_LE(io_calls(rt) - before, most);
+    aw_task_abort(t);
+    CHECK_EQ(join_status(rt, &t->future), -ECANCELED);
+    aw_task_drop(t);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}
+
+ON_DRIVERS(who_waits_makes_no_calls) {
+    idle_for_a_while(how, 12);
+}
+
+/* As old lists of what a container may do forbid it. */
+ON_DRIVERS(a_sleep_that_is_forbidden_is_slept_in_another_way) {
+    fault_set(F_epoll_pwait2, EPERM, 0, UINT32_MAX);
+    idle_for_a_while(how, 12);
+}
+
+ON_DRIVERS(a_system_that_is_busy_is_asked_again) {
+    static const int errors[] = {EAGAIN, EBUSY, EINTR};
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        fault_set(F_io_uring_enter, errors[i], 1, UINT32_MAX);
+        exchange_all(rt, 20000);
+    }
+    workers_end(rt, &m);
+}
+
+struct foreign {
+    aw_runtime *rt;
+    aw_conn *conn;
+    int out;
+};
+static void *read_foreign(void *arg) {
+    struct foreign *f = arg;
+    char to;
+    aw_runtime *before = aw_enter(f->rt);
+    f->out = aw_wait(aw_read(f->conn, &to, 1));
+    aw_leave(before);
+    return NULL;
+}
+
+/* A plain thread cannot hand over what it has queued, and goes to sleep: the owner does it. */
+ON_DRIVERS(what_one_thread_fails_to_hand_over_another_does) {
+    if (!how.workers || how.per_core) /* somebody has to run it meanwhile */
+        how = (struct io_setup){how.driver, 2, false};
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    io_pair(ends);
+    exchange(rt, io_pair, false, 100); /* they have their rings, and sleep there */
+    for (int i = 0; i < 20; i++) {
+        WAIT_UNTIL(workers_sleep(rt->pool));
+        struct foreign f = {.rt = rt, .conn = ends[1]};
+        fault_set(F_io_uring_enter, EAGAIN, 0, 1);
+        pthread_t thread = thread_start(read_foreign, &f);
+        WAIT_UNTIL(io_waiting(ends[1], 0) == 1);
+        CHECK_EQ(__real_write(aw_conn_fd(ends[0]), "x", 1), 1);
+        thread_end(thread);
+        CHECK_EQ(f.out, 1);
+        fault_set(F_io_uring_enter, EAGAIN, 0, 0);
+    }
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Full queues ---------------------------------------------------------------------------------- */
+
+enum { QUEUED = 1000, MANY_MORE = 6000 };
+
+AW_ASYNC(int, read_all_at_once, aw_conn *conn; size_t count; aw_io * ops; char *to; aw_all all;) {
+    AW_BEGIN;
+    for (size_t i = 0; i < self->count; i++)
+        self->ops[i] = aw_read(self->conn, &self->to[i], 1);
+    AW_AWAIT(self->all, aw_join_all(self->ops, self->count));
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void read_many_at_once(struct io_setup how, size_t count, bool by_close) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    aw_io *ops = calloc(count, sizeof *ops);
+    char *to = calloc(count, 1), *from = calloc(count, 1);
+    io_pair(ends);
+    struct read_all_at_once *t = aw_spawn_on(
+        rt, AW_CALL(read_all_at_once, .conn = ends[1], .count = count, .ops = ops, .to = to));
+    io_wait_for(rt, ends[1], 0, (uint32_t)count);
+    memset(from, 'x', count);
+    if (by_close)
+        aw_close(ends[1]); /* nobody looks at what comes back before all of it is there */
+    else
+        CHECK_EQ(__real_write(aw_conn_fd(ends[0]), from, count), (ssize_t)count);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    for (size_t i = 0; i < count; i++)
+        CHECK_EQ(ops[i].out, by_close ? -EBADF : 1);
+    if (!by_close) CHECK_EQ(memcmp(to, from, count), 0);
+    aw_task_drop(t);
+    if (!by_close) aw_close(ends[1]);
+    aw_close(ends[0]);
+    free(ops);
+    free(to);
+    free(from);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(more_operations_than_a_queue_has_room_for) {
+    read_many_at_once(how, QUEUED, false);
+}
+ON_DRIVERS(more_results_than_a_queue_has_room_for) {
+    read_many_at_once(how, MANY_MORE, true);
+}
+
+/* ---- No memory ------------------------------------------------------------------------------------ */
+
+/* While there is none, somebody waits; when there is again, he is told. */
+ON_DRIVERS(who_waits_while_there_is_no_memory_is_told) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2], *others[2];
+    char to, other;
+    io_pair(ends);
+    io_pair(others);
+    struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1)),
+                   *u = io_spawn(rt, aw_read(others[1], &other, 1));
+    io_wait_for(rt, ends[1], 0, 1);
+    io_wait_for(rt, others[1], 0, 1);
+    STORE(m.refuse, 1);
+    CHECK_EQ(__real_write(aw_conn_fd(others[0]), "x", 1), 1);
+    CHECK_EQ(io_join(rt, u), 1);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(2))), 0); /* it goes to sleep without memory */
+    CHECK_EQ(__real_write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(io_join(rt, t), 1);
+    STORE(m.refuse, 0);
+    for (int i = 0; i < 2; i++) {
+        aw_close(ends[i]);
+        aw_close(others[i]);
+    }
+    workers_end(rt, &m);
+}
+
+/* The n-th of its allocations fails. */
+struct scarce {
+    aw_allocator allocator;
+    long calls, fail_at, blocks, failures; /* atomic */
+};
+static void *scarce_alloc(void *data, size_t size) {
+    struct scarce *s = data;
+    if (__atomic_add_fetch(&s->calls, 1, __ATOMIC_RELAXED) == s->fail_at) {
+        ADD(s->failures, 1);
+        return NULL;
+    }
+    ADD(s->blocks, 1);
+    return malloc(size);
+}
+static void scarce_release(void *data, void *at, size_t size) {
+    (void)size;
+    ADD(((struct scarce *)data)->blocks, -1);
+    free(at);
+}
+
+/* With 20 connections: the tables of a driver grow. */
+static bool try_with(struct io_setup how, long fail_at) {
+    enum { CONNS = 20 };
+    struct scarce s = {.fail_at = fail_at};
+    s.allocator = (aw_allocator){scarce_alloc, scarce_release, &s};
+    aw_runtime_options o = workers_options(how.workers, NULL, NULL);
+    o.flavour = how.per_core  ? AW_THREAD_PER_CORE
+                : how.workers ? AW_MULTI_THREAD
+                              : AW_CURRENT_THREAD;
+    o.driver = how.driver;
+    o.keep_tasks = !how.workers;
+    o.allocator = &s.allocator;
+    aw_runtime *rt;
+    int error = aw_runtime_new(&rt, &o);
+    if (error) {
+        CHECK_EQ(error, -ENOMEM);
+        CHECK_EQ(s.blocks, 0);
+        return true;
+    }
+    for (int i = 0; i < CONNS; i++) {
+        aw_conn *ends[2];
+        char to = 0;
+        io_pair(ends);
+        struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+        int status = 0;
+        while (!aw_task_is_finished(t) && !io_waiting(ends[1], 0) && !status)
+            status = aw_block_on(rt, yields(1));
+        if (status) CHECK_EQ(status, -ENOMEM);
+        CHECK_EQ(__real_write(aw_conn_fd(ends[0]), "x", 1), 1);
+        int joined = -ENOMEM;
+        while (joined == -ENOMEM && !aw_task_is_finished(t)) {
+            aw_task_join_future join = aw_task_join(t);
+            joined = aw_block_on_future(rt, &join.future);
+        }
+        if (aw_task_is_finished(t)) {
+            aw_task_join_future join = aw_task_join(t);
+            int none = aw_block_on_future(rt, &join.future);
+            CHECK(none == 0 || none == -ENOMEM);
+            if (none == 0 && join.out == 0) {
+                int n = aw_task_take(t);
+                CHECK(n == 1 || n == -ENOMEM);
+            } else {
+                aw_task_drop(t);
+            }
+        } else {
+            aw_task_drop(t);
+        }
+        aw_close(ends[0]);
+        aw_close(ends[1]);
+    }
+    aw_runtime_free(rt);
+    CHECK_EQ(s.blocks, 0);
+    return s.failures != 0;
+}
+
+ON_DRIVERS(memory_may_run_out_at_any_allocation) {
+    if (strcmp(how.driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");
+    long n = 1;
+    while (try_with(how, n) && n < 200)
+        n++;
+    CHECK_GT(n, 3);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A worker that is stuck: what it began is ended by others, and soon. */
+#include "support/io_ends.h"
+
+typedef AW_TIMEOUT(aw_io) io_timeout;
+
+AW_ASYNC(int, spin, uint32_t *begun; const uint32_t *stop;) {
+    AW_BEGIN;
+    STORE(*self->begun, 1);
+    while (!LOAD(*self->stop))
+        aw__spin_hint();
+    AW_RETURN(0);
+    AW_END;
+}
+
+/* With whom it is registered, or who has given its read to the system. */
+static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
+    aw__fd *f = (aw__fd *)c;
+    aw__lock(&f->lock);
+    aw__driver *d = f->driver ? f->driver : ((aw_io *)f->waiters[0].first)->driver;
+    aw__unlock(&f->lock);
+    for (uint32_t i = 0; i < rt->pool->count; i++)
+        if (LOAD(rt->pool->workers[i].place.driver) == d) return i;
+    FAIL("it is with none of them");
+    return 0;
+}
+
+static void others_serve_what_a_stuck_worker_waits_for(const char *driver) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
+    aw_conn *ends[2];
+    uint32_t begun = 0, stop = 0;
+    char to = 0;
+    io_pair(ends);
+    struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+    io_wait_for(rt, ends[1], 0, 1);
+    uint32_t stuck = worker_of(rt, ends[1]);
+    struct spin *s = aw_spawn_at(rt, stuck, AW_CALL(spin, .begun = &begun, .stop = &stop));
+    WAIT_UNTIL(LOAD(begun));
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(io_join(rt, t), 1);
+    STORE(stop, 1);
+    CHECK_EQ(join_status(rt, &s->future), 0);
+    aw_task_drop(s);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+TEST(others_serve_what_a_stuck_worker_waits_for_by_uring) {
+    others_serve_what_a_stuck_worker_waits_for("uring");
+}
+TEST(others_serve_what_a_stuck_worker_waits_for_by_epoll) {
+    others_serve_what_a_stuck_worker_waits_for("epoll");
+}
+TEST(others_serve_what_a_stuck_worker_waits_for_by_poll) {
+    others_serve_what_a_stuck_worker_waits_for("poll");
+}
+
+enum { TRIES = 5, LIMIT_NS = 20000000 };
+
+/* How long it takes until a read is gone that a worker began which is busy with something else. The best of some: the
+ * machine may be busy, too. */
+static uint64_t cancel_time(const char *driver, bool by_close) {
+    memory m;
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
+        aw_conn *ends[2];
+        uint32_t begun = 0, stop = 0;
+        char to;
+        io_pair(ends);
+        struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+        io_wait_for(rt, ends[1], 0, 1);
+        WAIT_UNTIL(workers_sleep(rt->pool)); /* the system has it */
+        struct spin *s = aw_spawn_at(rt, worker_of(rt, ends[1]),
+                                     AW_CALL(spin, .begun = &begun, .stop = &stop));
+        WAIT_UNTIL(LOAD(begun));
+        uint64_t from = test_now_ns();
+        if (by_close)
+            aw_close(ends[1]);
+        else
+            aw_task_abort(t);
+        int status = join_status(rt, &t->future);
+        uint64_t took = test_now_ns() - from;
+        CHECK_EQ(status, by_close ? 0 : -ECANCELED);
+        if (took < best) best = took;
+        STORE(stop, 1);
+        CHECK_EQ(join_status(rt, &s->future), 0);
+        aw_task_drop(s);
+        aw_task_drop(t);
+        aw_close(ends[0]);
+        if (!by_close) aw_close(ends[1]);
+        workers_end(rt, &m);
+    }
+    return best;
+}
+
+#define STUCK(driver)                                                                              \
+    TEST(a_cancel_does_not_wait_for_a_stuck_worker_timing_by_##driver) {                           \
+        CHECK_LT(cancel_time(#driver, false), LIMIT_NS);                                           \
+    }                                                                                              \
+    TEST(a_close_does_not_wait_for_a_stuck_worker_timing_by_##driver) {                            \
+        CHECK_LT(cancel_time(#driver, true), LIMIT_NS);                                            \
+    }
+STUCK(uring)
+STUCK(epoll)
+STUCK(poll)
+
+/* ---- What was queued -------------------------------------------------------------------------------- */
+
+/* A task begins a read, and does not let go of its worker: nobody may have to wait for what it has queued. */
+AW_ASYNC(int, begin_and_spin, aw_conn *conn; uint32_t * begun; const uint32_t *stop; char to;
+         aw_io io;) {
+    AW_BEGIN;
+    self->io = aw_read(self->conn, &self->to, 1);
+    CHECK_EQ(aw_future_poll(&self->io.future, cx), AW_PENDING);
+    STORE(*self->begun, 1);
+    while (!LOAD(*self->stop))
+        aw__spin_hint();
+    AW_AWAIT_FUTURE(self->io);
+    AW_RETURN(self->io.out);
+    AW_END;
+}
+
+/* The bytes are taken from the socket though the worker never looks. */
+static void begin_and_be_stuck(const char *driver) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
+    aw_conn *ends[2];
+    uint32_t begun = 0, stop = 0;
+    io_pair(ends);
+    struct begin_and_spin *t = aw_spawn_on(
+        rt, AW_CALL(begin_and_spin, .conn = ends[1], .begun = &begun, .stop = &stop));
+    WAIT_UNTIL(LOAD(begun));
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    WAIT_UNTIL(io_waiting(ends[1], 0) == 0); /* told */
+    STORE(stop, 1);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 1);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+TEST(what_a_stuck_worker_has_queued_is_handed_over_by_uring) {
+    begin_and_be_stuck("uring");
+}
+TEST(what_a_stuck_worker_has_queued_is_handed_over_by_epoll) {
+    begin_and_be_stuck("epoll");
+}
+TEST(what_a_stuck_worker_has_queued_is_handed_over_by_poll) {
+    begin_and_be_stuck("poll");
+}
