@@ -3,7 +3,7 @@
  * Copies: all bytes, in order, once, through the buffer and through a pipe of the system, across cancels and errors; ends are passed
  * on, errors end both ways; no descriptor is left behind. */
 #define _GNU_SOURCE
-#include "support/io.h"
+#include "support/io_ends.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -225,7 +225,7 @@ static void make_pair(aw_conn *ends[2], enum kind kind) {
         return;
     }
     if (kind == TCP) {
-        io_tcp_pair(fds);
+        tcp_pair_fds(fds);
     } else {
         CHECK_EQ(pipe(pipes), 0);
         fds[0] = pipes[1];
