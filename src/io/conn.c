@@ -3,6 +3,7 @@
  * What all connections have: the futures and calls that go to their kind. */
 #include <awake/io.h>
 
+#include <stdio.h>
 #include <unistd.h>
 
 void aw_close(aw_conn *c) {
@@ -33,7 +34,20 @@ static void io_discard(aw_future *self) {
     if (op->wants == AW_IO_ACCEPT && op->out >= 0) close(op->out);
 }
 
+static void io_describe(const aw_future *self, char *buf, size_t size) {
+    static const char *const calls[] = {"read",     "write",    "readv",    "writev",
+                                        "shutdown", "readable", "writable", "accept",
+                                        "connect",  "recvmsg",  "sendmsg"};
+    const aw_io *op = (const aw_io *)self;
+    int fd = aw_conn_fd(op->conn);
+    const char *call = op->wants <= AW_IO_SENDMSG ? calls[op->wants] : "?";
+    if (fd >= 0)
+        snprintf(buf, size, "%s of descriptor %d", call, fd);
+    else
+        snprintf(buf, size, "%s of a %s", call, op->conn->type->name);
+}
+
 const aw_future_type aw_io_type = {
     AW_TYPE_OF(aw_io, "io"), .flags = AW_OUT_ERRNO, .poll = io_poll,
-    .cancel = io_cancel,     .discard = io_discard,
+    .cancel = io_cancel,     .discard = io_discard, .describe = io_describe,
 };

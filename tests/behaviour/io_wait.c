@@ -605,3 +605,25 @@ ON_DRIVERS(a_task_that_only_yields_lets_input_through) {
     aw_close(ends[1]);
     workers_end(rt, &m);
 }
+
+/* ---- What the runtime says ---------------------------------------------------------------------- */
+
+ON_DRIVERS(a_task_that_reads_says_which_call_and_descriptor_it_waits_for) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to, text[1000], expected[40];
+    io_pair(ends);
+    struct read_one *t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
+    wait_until_they_wait(rt, ends[1], 1);
+    if (how.workers) WAIT_UNTIL(workers_sleep(rt->pool));
+    aw_future_describe(&t->future, text, sizeof text);
+    snprintf(expected, sizeof expected, "read of descriptor %d", aw_conn_fd(ends[1]));
+    CHECK_CONTAINS(text, expected);
+    aw_task_abort(t);
+    CHECK_EQ(join_status(rt, &t->future), -ECANCELED);
+    aw_task_drop(t);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
