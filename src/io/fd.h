@@ -64,8 +64,8 @@ void aw__fd_let_go(aw__fd *f);
 /* Of one that does not block, and is closed on exec. */
 int aw__fd_new(aw_conn **out, int fd);
 
-/* Of operations, in both files: what is to be given back, and how far it is; while it waits, under the lock. `out` of a wait that is over, but has no result yet, is
- * AW__IO_AGAIN. */
+/* Of operations, in both files: what is to be given back, and how far it is; while it waits, under the lock. `out` of a wait
+ * that is over, but has no result yet, is AW__IO_AGAIN. */
 enum {
     AW__IO_HELD = 1,       /* a reference */
     AW__IO_CONNECTING = 2, /* the call has been made */
