@@ -75,8 +75,8 @@ AW_API int aw__broadcast_init(aw_broadcast *b, size_t size, size_t capacity);
                           AW__ITEM(b, (room)->items), (room)->left)
 AW_API int aw__broadcast_init_in(aw_broadcast *b, size_t size, size_t capacity, void *items,
                                  uint32_t *left);
-/* For elements that own something: each receiver gets its own by `clone`, the last one gets the element itself; what somebody has
- * missed, or nobody receives any more, is released. Before the first use. */
+/* For elements that own something: each receiver gets its own by `clone`, the last one gets the element itself; what
+ * somebody has missed, or nobody receives any more, is released. Before the first use. */
 #define aw_broadcast_set_owned(b, clone_fn, release_fn)                                            \
     ((void)((b)->broadcast.clone = (clone_fn), (b)->broadcast.release = (release_fn)))
 /* Nobody uses it any more: releases what is left inside. */

@@ -9,16 +9,18 @@
  *     self->pages = AW_BUFFERED(fetch_all, &self->urls, 10);        ten at once, in the order of the source
  *     self->pages = AW_UNORDERED(fetch_all, &self->urls, 10);       as they finish
  *
- * The items are the outputs of the futures. The body makes a future of an item, as in AW_MAP, and copies what it needs of
- * it. The futures run while somebody waits for the next item; in between they stand still, and are not lost when nobody does.
- * For-each with a limit is AW_AWAIT(self->all, aw_stream_drain(&self->pages)): all of them run until the last has ended.
+ * The items are the outputs of the futures. The body makes a future of an item, as in AW_MAP, and copies what it
+ * needs of it. The futures run while somebody waits for the next item; in between they stand still, and are not lost
+ * when nobody does. For-each with a limit is AW_AWAIT(self->all, aw_stream_drain(&self->pages)): all of them run
+ * until the last has ended.
  *
  * With `.errors = true`, as AW_UNORDERED(fetch_all, &self->urls, 10, .errors = true), a negative output is an error of the
  * stream: a drain then stops and cancels the others.
  *
- * AW_BUFFERED and AW_UNORDERED take memory once, for so many futures, when they are first asked: -ENOMEM, and nothing has been
- * taken from the source; -EINVAL for a limit of 0. Only the futures that were woken are polled. They are closed, or have come
- * to their end, before their frame goes away; closing cancels what is in flight and discards what nobody took. */
+ * AW_BUFFERED and AW_UNORDERED take memory once, for so many futures, when they are first asked: -ENOMEM, and nothing
+ * has been taken from the source; -EINVAL for a limit of 0. Only the futures that were woken are polled. They are
+ * closed, or have come to their end, before their frame goes away; closing cancels what is in flight and discards
+ * what nobody took. */
 #ifndef AWAKE_BUFFERED_H
 #define AWAKE_BUFFERED_H
 

@@ -5,9 +5,9 @@
  *     AW_AWAIT(self->io, aw_write_all(conn, text, length));      `out`: length, or a negative errno
  *     AW_AWAIT(self->io, aw_read_exact(conn, header, 16));       -ENODATA: it ended before
  *
- * They work on every aw_conn. How far one came is its member `done`, which is right at any time: after an error, and when it was
- * cancelled. Who goes on from there with a new one loses nothing and repeats nothing. (In a fiber: make the future a
- * variable and await it with aw_await_future; its `done` is there afterwards.) */
+ * They work on every aw_conn. How far one came is its member `done`, which is right at any time: after an error, and
+ * when it was cancelled. Who goes on from there with a new one loses nothing and repeats nothing. (In a fiber: make
+ * the future a variable and await it with aw_await_future; its `done` is there afterwards.) */
 #ifndef AWAKE_BYTES_H
 #define AWAKE_BYTES_H
 
@@ -26,8 +26,8 @@ typedef struct aw_slice {
     size_t size;
 } aw_slice;
 
-/* Bytes that grow: all zero is an empty one. Memory comes from the runtime that is current when it is first needed. One task at
- * a time. */
+/* Bytes that grow: all zero is an empty one. Memory comes from the runtime that is current when it is first needed.
+ * One task at a time. */
 typedef struct aw_bytes {
     char *data;
     size_t size, capacity;
@@ -77,8 +77,8 @@ AW_API extern const aw_future_type aw_write_all_type;
 AW_API extern const aw_future_type aw_writev_all_type;
 AW_API extern const aw_future_type aw_read_exact_type;
 
-/* `out`: all of them, that is `size`, or a negative errno. The buffer is borrowed until it has ended. -EIO: the connection says
- * that it wrote nothing. */
+/* `out`: all of them, that is `size`, or a negative errno. The buffer is borrowed until it has ended. -EIO: the
+ * connection says that it wrote nothing. */
 static inline aw_transfer aw_write_all(aw_conn *c, const void *data, size_t size) {
     aw_transfer t = {AW__CALLS_INIT(&aw_write_all_type, c), (char *)(uintptr_t)data, size};
     return t;

@@ -8,10 +8,10 @@
  *     ...
  *     aw_mutex_unlock(&m);
  *
- * The wait gives the mutex back when it stands in the queue, so no signal is missed in between, and takes it again before it
- * ends. However it ends, the mutex is held as before: finished, cancelled while it waited, or never polled. So it may
- * take a while until a cancelled one is gone: it is polled like a lock. Between the signal and the end others may have had
- * the mutex: look again, as above.
+ * The wait gives the mutex back when it stands in the queue, so no signal is missed in between, and takes it again
+ * before it ends. However it ends, the mutex is held as before: finished, cancelled while it waited, or never polled.
+ * So it may take a while until a cancelled one is gone: it is polled like a lock. Between the signal and the end
+ * others may have had the mutex: look again, as above.
  *
  * First polled, first signalled. Tasks of any runtime, fibers and plain threads (aw_wait) may wait; any thread may
  * signal, with the mutex or without. */

@@ -7,8 +7,8 @@
  *
  *     AW_AWAIT(self->both, aw_copy_bidirectional(&client, &server));    a proxy: both.there.done, both.back.done
  *
- * The reader has the buffer, and what it has already is copied first. Cancelled, or after an error, what was read and not written is
- * still in it: nothing is lost, and another copy goes on. `done` counts what was written.
+ * The reader has the buffer, and what it has already is copied first. Cancelled, or after an error, what was read and
+ * not written is still in it: nothing is lost, and another copy goes on. `done` counts what was written.
  *
  * Between two descriptors of the system much is moved within the kernel (splice), as long as it is faster: after the
  * first 256 KiB, with a buffer of at least 32 KiB, and with two descriptors more for a pipe while it lasts. */
@@ -64,8 +64,8 @@ typedef struct aw_copy_bidirectional_future {
     aw_copy_future there, back;
 } aw_copy_bidirectional_future;
 
-/* From each of the two to the connection of the other. The end of one is passed on (aw_shutdown) and the other goes on; an error ends
- * both. `out`: 0 when both have ended, or the first error. Neither connection is closed. */
+/* From each of the two to the connection of the other. The end of one is passed on (aw_shutdown) and the other goes
+ * on; an error ends both. `out`: 0 when both have ended, or the first error. Neither connection is closed. */
 static inline aw_copy_bidirectional_future aw_copy_bidirectional(aw_reader *a, aw_reader *b) {
     aw_copy_bidirectional_future f = {AW_FUTURE_INIT(&aw_try_join_type),
                                       0,
@@ -93,10 +93,10 @@ typedef struct aw_sendfile_future {
 
 AW_API extern const aw_future_type aw_sendfile_type;
 
-/* Bytes of a file, from `offset` on, to a descriptor's connection, without copying them here. `out`: how many, which are fewer than
- * `size` when the file ends before; -EOPNOTSUPP when `to` is no descriptor of the system; -EINVAL when the file cannot do
- * that; or another negative errno. The file's own position is not used. It is borrowed. What the disk does not have in memory the
- * thread waits for, 128 KiB at a time. */
+/* Bytes of a file, from `offset` on, to a descriptor's connection, without copying them here. `out`: how many, which
+ * are fewer than `size` when the file ends before; -EOPNOTSUPP when `to` is no descriptor of the system; -EINVAL when
+ * the file cannot do that; or another negative errno. The file's own position is not used. It is borrowed. What the
+ * disk does not have in memory the thread waits for, 128 KiB at a time. */
 static inline aw_sendfile_future aw_sendfile(aw_conn *to, int fd, off_t offset, size_t size) {
     aw_sendfile_future f = {AW__CALLS_INIT(&aw_sendfile_type, to), fd, offset, size};
     return f;

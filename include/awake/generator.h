@@ -78,8 +78,8 @@ AW_API void aw__generator_yield(aw_stream *s, const char *file, int line);
 /* A fiber waits here until the next one is wanted: 0 or -ECANCELED. */
 AW_API int aw__generator_yield_fiber(aw_stream *s, const char *file, int line);
 
-/* In a fiber: 0; -ECANCELED: it is being closed. The value is the stream's in any case: if nobody can take it any more it is
- * dropped (aw_stream_drop_with). */
+/* In a fiber: 0; -ECANCELED: it is being closed. The value is the stream's in any case: if nobody can take it any
+ * more it is dropped (aw_stream_drop_with). */
 #define aw_yield_value(generator, ...)                                                             \
     __extension__({                                                                                \
         __typeof__(generator) aw__to = (generator);                                                \

@@ -26,14 +26,15 @@ struct aw_io;
 /* Take over a descriptor that can wait (a socket, a pipe, a terminal): it is made non-blocking and close-on-exec.
  * 0 or a negative errno: then it is still the caller's. */
 AW_API int aw_conn_of_fd(aw_conn **c, int fd);
-/* Wait for a descriptor that is somebody else's (aw_readable, aw_writable), and whose flags stay as they are. It is not closed
- * here; its owner closes it only after the last aw_conn_drop. */
+/* Wait for a descriptor that is somebody else's (aw_readable, aw_writable), and whose flags stay as they are. It is
+ * not closed here; its owner closes it only after the last aw_conn_drop. */
 AW_API int aw_conn_borrow(aw_conn **c, int fd);
 /* Its number, or -EBADF when it is not a descriptor. Still the connection's. */
 AW_API int aw_conn_fd(const aw_conn *c);
 
-/* What waits ends with -EBADF, and so does what comes later. One reference less: see aw_conn_keep. A descriptor goes back to the
- * system, and the other end is told, when the last operation on it and the last reference are gone. NULL is nothing to close. */
+/* What waits ends with -EBADF, and so does what comes later. One reference less: see aw_conn_keep. A descriptor goes
+ * back to the system, and the other end is told, when the last operation on it and the last reference are gone. NULL
+ * is nothing to close. */
 AW_API void aw_close(aw_conn *c);
 
 /* One more who uses it: as many aw_conn_drop follow; with the last it is closed. aw_close closes it for all. */

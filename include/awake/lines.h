@@ -6,8 +6,9 @@
  *     aw_stream_reader(&lines, aw_reader_line(&reader));
  *     AW_STREAM_EACH(self->next, &lines) printf("%.*s\n", (int)lines.item->size, lines.item->data);
  *
- * For filters, takes and merges over what is read. Between two items a read may be on its way: so the stream is closed before the
- * reader, or its frame, goes away, or is used by itself again. What it has not given is in the reader then. */
+ * For filters, takes and merges over what is read. Between two items a read may be on its way: so the stream is
+ * closed before the reader, or its frame, goes away, or is used by itself again. What it has not given is in the
+ * reader then. */
 #ifndef AWAKE_LINES_H
 #define AWAKE_LINES_H
 

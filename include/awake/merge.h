@@ -13,9 +13,9 @@
  *     AW_STREAM_EACH(self->next, &self->chunks)
  *         write_all(self->chunks.item->items, self->chunks.item->count);
  *
- * Up to so many items, moved into one place; fewer at the end, before an error, and when that time has passed since the first
- * of them came (AW_FOREVER: no such time). An item that is there at the deadline is still in the chunk; and when
- * nobody waits, what was gathered stays for the next one who does. */
+ * Up to so many items, moved into one place; fewer at the end, before an error, and when that time has passed since
+ * the first of them came (AW_FOREVER: no such time). An item that is there at the deadline is still in the chunk; and
+ * when nobody waits, what was gathered stays for the next one who does. */
 #ifndef AWAKE_MERGE_H
 #define AWAKE_MERGE_H
 

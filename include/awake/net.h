@@ -57,8 +57,8 @@ typedef struct aw_listen_options {
 /* Listen. `options` may be NULL. 0 or a negative errno: -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EAFNOSUPPORT, -EINVAL for
  * what makes no sense, -EMFILE, -ENOMEM. Port 0 takes a free one: aw_listener_addr tells which. Any thread, no runtime.
  *
- * When a program was killed while it accepted by io_uring, the kernel lets go of its listener only after it is gone (5 to 25 ms
- * were measured): who starts it again at once may get -EADDRINUSE, for a Unix path too, and tries again. */
+ * When a program was killed while it accepted by io_uring, the kernel lets go of its listener only after it is gone
+ * (5 to 25 ms were measured): who starts it again at once may get -EADDRINUSE, for a Unix path too, and tries again. */
 AW_API int aw_listen(aw_listener **l, const aw_addr *addr, const aw_listen_options *options);
 
 /* `count` listeners on one address, among which the system shares out who comes: one for each worker, each accepted from
@@ -67,7 +67,8 @@ AW_API int aw_listen_each(aw_listener **ls, int count, const aw_addr *addr,
                           const aw_listen_options *options);
 
 /* Take over a socket that listens already: inherited (awake/inherit.h), or received (aw_recv_fds). Of the options
- * max_connections and delay count, for connections that come from now on. 0, or a negative errno, and it is still the caller's: -EINVAL: it does not listen. */
+ * max_connections and delay count, for connections that come from now on. 0, or a negative errno, and it is still the
+ * caller's: -EINVAL: it does not listen. */
 AW_API int aw_listener_of_fd(aw_listener **l, int fd, const aw_listen_options *options);
 
 /* Still the listener's. */
@@ -75,8 +76,9 @@ AW_API int aw_listener_fd(const aw_listener *l);
 /* Where it listens. 0 or a negative errno. */
 AW_API int aw_listener_addr(const aw_listener *l, aw_addr *addr);
 
-/* Who waits to accept ends with -EBADF, and so does who comes later with a reference of his own. Connections stay. One
- * reference less: see aw_conn_keep; with the last one new connections are refused. NULL is nothing to close. A Unix path stays: see replace_stale. */
+/* Who waits to accept ends with -EBADF, and so does who comes later with a reference of his own. Connections stay.
+ * One reference less: see aw_conn_keep; with the last one new connections are refused. NULL is nothing to close. A
+ * Unix path stays: see replace_stale. */
 AW_API void aw_listener_close(aw_listener *l);
 AW_API void aw_listener_keep(aw_listener *l);
 AW_API void aw_listener_drop(aw_listener *l);
@@ -84,9 +86,9 @@ AW_API void aw_listener_drop(aw_listener *l);
 /* The next connection. `out` is 0, and the connection is in *conn; or a negative errno, -EBADF when the listener was
  * closed. Discarded, it is closed. Any number of tasks may accept from one listener.
  *
- * Connections that failed before they were accepted are passed over. When descriptors or memory are used up, or one after the other
- * fails, it says so once in the log, waits (5 ms, doubling up to 1 s) and tries again. While there are max_connections it waits until one of them is closed; who
- * comes meanwhile waits in the system (backlog). */
+ * Connections that failed before they were accepted are passed over. When descriptors or memory are used up, or one
+ * after the other fails, it says so once in the log, waits (5 ms, doubling up to 1 s) and tries again. While there
+ * are max_connections it waits until one of them is closed; who comes meanwhile waits in the system (backlog). */
 /* aw-future: aw_accept */
 typedef struct aw_accept_future {
     AW_FRAME(int);
@@ -109,9 +111,9 @@ AW_API aw_accept_future aw_accept_from(aw_listener *l, aw_conn **conn, aw_addr *
 /* ---- Connecting ------------------------------------------------------------------------------- */
 
 /* Connect to an address (which is copied). `out` is 0, and the connection is in *conn; or a negative errno:
- * -ECONNREFUSED, -ENETUNREACH, -ETIMEDOUT (after minutes, by the system: see AW_TIMEOUT), -ENOENT (a Unix path), -EAFNOSUPPORT,
- * -EMFILE, -ENOMEM. Discarded, it is closed. Cancelled, nothing is left of it. While a Unix listener has no room for more who
- * wait, this waits too. */
+ * -ECONNREFUSED, -ENETUNREACH, -ETIMEDOUT (after minutes, by the system: see AW_TIMEOUT), -ENOENT (a Unix path),
+ * -EAFNOSUPPORT, -EMFILE, -ENOMEM. Discarded, it is closed. Cancelled, nothing is left of it. While a Unix listener
+ * has no room for more who wait, this waits too. */
 /* aw-future: aw_connect */
 typedef struct aw_connect_future {
     AW_FRAME(int);
@@ -129,10 +131,10 @@ AW_API aw_connect_future aw_connect(aw_conn **conn, const aw_addr *addr);
 /* A Unix socket of messages: see awake/unix.h. */
 AW_API aw_connect_future aw_connect_seqpacket(aw_conn **conn, const aw_addr *addr);
 
-/* Connect to any of several addresses, as RFC 8305 ("happy eyeballs") has it: families take turns, beginning with that of the
- * first address; a new attempt begins when the last one has failed, or 250 ms after it began; the first to succeed is
- * taken, and the others are cancelled and given up before this ends. `out` as that of aw_connect; when all have
- * failed, the error of the first. The array is borrowed until the end. Takes one allocation. */
+/* Connect to any of several addresses, as RFC 8305 ("happy eyeballs") has it: families take turns, beginning with
+ * that of the first address; a new attempt begins when the last one has failed, or 250 ms after it began; the first
+ * to succeed is taken, and the others are cancelled and given up before this ends. `out` as that of aw_connect; when
+ * all have failed, the error of the first. The array is borrowed until the end. Takes one allocation. */
 /* aw-future: aw_connect_any */
 typedef struct aw_connect_any_future {
     aw_future future;
@@ -150,8 +152,8 @@ AW_API extern const aw_future_type aw_connect_any_type;
 
 AW_API aw_connect_any_future aw_connect_any(aw_conn **conn, const aw_addr *addrs, int count);
 
-/* Look a name up (aw_resolve), and connect to any of its addresses (at most 32). The name is borrowed until the end. The errors
- * of both. */
+/* Look a name up (aw_resolve), and connect to any of its addresses (at most 32). The name is borrowed until the end.
+ * The errors of both. */
 /* aw-future: aw_connect_host */
 typedef struct aw_connect_host_future {
     AW_FRAME(int);
@@ -167,9 +169,9 @@ AW_API extern const aw_future_type aw_type_aw_connect_host_future;
 
 AW_API aw_connect_host_future aw_connect_host(aw_conn **conn, const char *name, uint16_t port);
 
-/* ---- Connections ------------------------------------------------------------------------------
- * Of sockets; 0 or a negative errno: -EBADF when it is not a descriptor, -ENOTSOCK, -EOPNOTSUPP or -ENOPROTOOPT when its protocol
- * has no such thing. Any thread, while somebody holds the connection. */
+/* ---- Connections ------------------------------------------------------------------------------ Of sockets; 0 or a
+ * negative errno: -EBADF when it is not a descriptor, -ENOTSOCK, -EOPNOTSUPP or -ENOPROTOOPT when its protocol has no
+ * such thing. Any thread, while somebody holds the connection. */
 
 AW_API int aw_conn_local(const aw_conn *c, aw_addr *addr);
 AW_API int aw_conn_peer(const aw_conn *c, aw_addr *addr);
@@ -181,8 +183,9 @@ AW_API int aw_conn_nodelay(aw_conn *c, bool on);
 AW_API int aw_conn_keepalive(aw_conn *c, int idle, int interval, int count);
 /* Of the system's buffers, in bytes; 0 leaves one as it is. The system may give more or less. */
 AW_API int aw_conn_buffers(aw_conn *c, int receive, int send);
-/* Whether a close drops what has not been sent, and tells the other end by a reset. That is the only lingering there is: to wait
- * in a close until all is sent would block the thread; aw_shutdown, and then reading to the end, waits as a task. */
+/* Whether a close drops what has not been sent, and tells the other end by a reset. That is the only lingering there
+ * is: to wait in a close until all is sent would block the thread; aw_shutdown, and then reading to the end, waits as
+ * a task. */
 AW_API int aw_conn_reset_on_close(aw_conn *c, bool on);
 /* Both in one: the other end is reset. For all, as aw_close. */
 AW_API void aw_conn_abort(aw_conn *c);

@@ -8,9 +8,9 @@
  *         printf("%.*s\n", (int)r.item.size, r.item.data);
  *     n is 0 at the end, or a negative errno
  *
- * What was read and not taken stays in the buffer, also when the future that read it is cancelled or fails, and when it finished and is
- * discarded: the next one finds it. One task at a time; two at once get -EBUSY. The connection is borrowed; it
- * is written to as before. */
+ * What was read and not taken stays in the buffer, also when the future that read it is cancelled or fails, and when
+ * it finished and is discarded: the next one finds it. One task at a time; two at once get -EBUSY. The connection is
+ * borrowed; it is written to as before. */
 #ifndef AWAKE_READER_H
 #define AWAKE_READER_H
 
@@ -75,13 +75,13 @@ static inline aw_reader_future aw__reader(const aw_future_type *type, aw_reader 
     return f;
 }
 
-/* Until at least so many bytes are there to be peeked at: `out` is how many are, fewer only at the end. -EMSGSIZE: the buffer is
- * smaller than that. */
+/* Until at least so many bytes are there to be peeked at: `out` is how many are, fewer only at the end. -EMSGSIZE:
+ * the buffer is smaller than that. */
 static inline aw_reader_future aw_reader_fill(aw_reader *r, size_t least) {
     return aw__reader(&aw_reader_fill_type, r, NULL, least, NULL, 0, false);
 }
-/* As aw_read: some bytes, 0 at the end. What is at least as large as the buffer is read without it: then only `data` has it, also
- * when nobody takes the output. */
+/* As aw_read: some bytes, 0 at the end. What is at least as large as the buffer is read without it: then only `data`
+ * has it, also when nobody takes the output. */
 static inline aw_reader_future aw_reader_read(aw_reader *r, void *data, size_t size) {
     return aw__reader(&aw_reader_read_type, r, data, size, NULL, 0, false);
 }
@@ -90,9 +90,9 @@ static inline aw_reader_future aw_reader_read_exact(aw_reader *r, void *data, si
     return aw__reader(&aw_reader_read_exact_type, r, data, size, NULL, 0, false);
 }
 
-/* The bytes before the next `delimiter`, as r->item; the delimiter is taken too. `out`: 1; 0 at the end; -EMSGSIZE: more than
- * `limit`, or than the buffer can hold: nothing is taken then, and who wants to go on consumes some. What comes before the end
- * without a delimiter is an item as well. */
+/* The bytes before the next `delimiter`, as r->item; the delimiter is taken too. `out`: 1; 0 at the end; -EMSGSIZE:
+ * more than `limit`, or than the buffer can hold: nothing is taken then, and who wants to go on consumes some. What
+ * comes before the end without a delimiter is an item as well. */
 static inline aw_reader_future aw_reader_until(aw_reader *r, char delimiter, size_t limit) {
     return aw__reader(&aw_reader_until_type, r, NULL, limit, NULL, (unsigned char)delimiter, false);
 }
@@ -104,9 +104,9 @@ static inline aw_reader_future aw_reader_line(aw_reader *r) {
     return aw_reader_line_max(r, SIZE_MAX);
 }
 
-/* The same, appended to `into`, which is empty in the beginning: so an item may be longer than the buffer. `out`: 1; 0 at the end;
- * -EMSGSIZE when `into` would have more than `limit`; -ENOMEM. Cancelled, or after an error, what has been taken is there:
- * another one goes on with it. */
+/* The same, appended to `into`, which is empty in the beginning: so an item may be longer than the buffer. `out`: 1;
+ * 0 at the end; -EMSGSIZE when `into` would have more than `limit`; -ENOMEM. Cancelled, or after an error, what has
+ * been taken is there: another one goes on with it. */
 static inline aw_reader_future aw_reader_until_into(aw_reader *r, char delimiter, aw_bytes *into,
                                                     size_t limit) {
     return aw__reader(&aw_reader_gather_type, r, NULL, limit, into, (unsigned char)delimiter,

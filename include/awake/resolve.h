@@ -5,8 +5,8 @@
  *     aw_addr found[8];
  *     AW_AWAIT(self->resolve, aw_resolve(self->found, 8, "example.org", 80));     `out`: how many
  *
- * Asks the system (getaddrinfo: hosts file, name servers), on a thread for blocking calls. A numeric address is answered at once
- * and needs none. */
+ * Asks the system (getaddrinfo: hosts file, name servers), on a thread for blocking calls. A numeric address is
+ * answered at once and needs none. */
 #ifndef AWAKE_RESOLVE_H
 #define AWAKE_RESOLVE_H
 

@@ -30,9 +30,9 @@
  *
  *   Cancelled, it cancels body and children and waits until they are gone. It is finished if all of them were.
  *
- *   Who polls one by hand and ends while it runs is caught, with the scope's chain: an async function, a task, the future
- *   of block_on that has it in its frame, a fiber that has it on its stack. Under an executor of one's own, outside a task, it is
- *   caught only when its memory is moved, freed or overwritten. */
+ *   Who polls one by hand and ends while it runs is caught, with the scope's chain: an async function, a task, the
+ *   future of block_on that has it in its frame, a fiber that has it on its stack. Under an executor of one's own,
+ *   outside a task, it is caught only when its memory is moved, freed or overwritten. */
 #ifndef AWAKE_SCOPE_H
 #define AWAKE_SCOPE_H
 

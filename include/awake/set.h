@@ -13,8 +13,8 @@
  *         aw_set_free(&self->set);
  *         ...
  *
- * Only the children that were woken are polled. Memory is taken in blocks that double, or at once by
- * aw_set_reserve; a child never moves. Unlike futures go in as boxes. One task at a time. A set that still has children is emptied
+ * Only the children that were woken are polled. Memory is taken in blocks that double, or at once by aw_set_reserve;
+ * a child never moves. Unlike futures go in as boxes. One task at a time. A set that still has children is emptied
  * with AW_AWAIT(self->clear, aw_set_clear(&self->set)), which cancels them, before it is freed. */
 #ifndef AWAKE_SET_H
 #define AWAKE_SET_H

@@ -8,8 +8,9 @@
  *     AW_AWAIT(self->in, aw_recv_from(c, buf, sizeof buf, &self->from, NULL));     `out`: bytes
  *     AW_AWAIT(self->send, aw_send_to(c, buf, n, &self->from));
  *
- * A datagram socket is an aw_conn: closed, kept and dropped as one. One that has a peer (aw_udp_connect) is also read and written
- * as one, a datagram at a time. Sending and receiving this way work for Unix datagrams as well (awake/unix.h). */
+ * A datagram socket is an aw_conn: closed, kept and dropped as one. One that has a peer (aw_udp_connect) is also read
+ * and written as one, a datagram at a time. Sending and receiving this way work for Unix datagrams as well
+ * (awake/unix.h). */
 #ifndef AWAKE_UDP_H
 #define AWAKE_UDP_H
 
@@ -59,8 +60,9 @@ typedef struct aw_datagram {
 
 AW_API extern const aw_future_type aw_datagram_type;
 
-/* The next datagram, from whom (may be NULL), and whether it was longer than there is room for (may be NULL): then the rest of
- * it is lost. `out` is how many bytes are in `buf`, which may be none; or a negative errno. Cancelled, it has received nothing. */
+/* The next datagram, from whom (may be NULL), and whether it was longer than there is room for (may be NULL): then
+ * the rest of it is lost. `out` is how many bytes are in `buf`, which may be none; or a negative errno. Cancelled, it
+ * has received nothing. */
 AW_API aw_datagram aw_recv_from(aw_conn *c, void *buf, size_t size, aw_addr *from, bool *truncated);
 /* One datagram to an address (which is copied; NULL: to the peer). `out` is `size`, or a negative errno: -EMSGSIZE, -EACCES
  * (see aw_udp_broadcast), -EDESTADDRREQ, ... */
@@ -69,8 +71,9 @@ AW_API aw_datagram aw_send_to(aw_conn *c, const void *buf, size_t size, const aw
 /* ---- Groups -----------------------------------------------------------------------------------
  * 0 or a negative errno. `interface` is the index of one (if_nametoindex); 0 lets the system choose. */
 
-/* Receive what is sent to a group; and no more. A socket gets what is sent to groups that it has joined itself, not others on the
- * machine (which the system would give it too). -EINVAL: not of the socket's family; -EADDRINUSE, -EADDRNOTAVAIL. */
+/* Receive what is sent to a group; and no more. A socket gets what is sent to groups that it has joined itself, not
+ * others on the machine (which the system would give it too). -EINVAL: not of the socket's family; -EADDRINUSE,
+ * -EADDRNOTAVAIL. */
 AW_API int aw_udp_join(aw_conn *c, const aw_addr *group, unsigned interface);
 AW_API int aw_udp_leave(aw_conn *c, const aw_addr *group, unsigned interface);
 /* Through which interface it sends to groups. */

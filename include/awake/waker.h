@@ -2,10 +2,10 @@
  *
  * awake/waker.h: how a future says "poll me again".
  *
- * A waker is a pair of a type and a pointer. A poll is lent one by its context. A leaf future
- * either clones it (and wakes or drops the clone later, from any thread), or borrows it: copies
- * the pair into its own frame, which is safe because a future ends, is cancelled, or is polled by
- * another task, before its frame goes away and before the task that polled it last ends. A borrowed waker is used only under the lock that guards the place where it is kept.
+ * A waker is a pair of a type and a pointer. A poll is lent one by its context. A leaf future either clones it (and
+ * wakes or drops the clone later, from any thread), or borrows it: copies the pair into its own frame, which is safe
+ * because a future ends, is cancelled, or is polled by another task, before its frame goes away and before the task
+ * that polled it last ends. A borrowed waker is used only under the lock that guards the place where it is kept.
  *
  * Waking too often, or after the task has ended, is harmless. Every function here may be called
  * from any thread, but not from a signal handler. */

@@ -10,9 +10,9 @@
  * What was accepted and not written yet stays in the buffer, also when a future is cancelled or fails: the next one
  * goes on with it. One task at a time; two at once get -EBUSY. The connection is borrowed.
  *
- * Watermarks: who finds more than `high` bytes in the buffer waits, before it adds any, until `low` or fewer are left. They may be
- * changed at any time; a buffer that is full is above `high` in any case. Without a change it is filled to the last byte, and
- * then emptied. */
+ * Watermarks: who finds more than `high` bytes in the buffer waits, before it adds any, until `low` or fewer are
+ * left. They may be changed at any time; a buffer that is full is above `high` in any case. Without a change it is
+ * filled to the last byte, and then emptied. */
 #ifndef AWAKE_WRITER_H
 #define AWAKE_WRITER_H
 
@@ -35,7 +35,8 @@ static inline aw_writer aw_writer_of(aw_conn *c, void *buf, size_t size) {
     aw_writer w = {c, size, 0, (char *)buf, size, 0, 0, NULL, NULL};
     return w;
 }
-/* With a buffer of its own. 0 or -ENOMEM. aw_writer_free writes nothing and does not touch the connection; it may be called for any. */
+/* With a buffer of its own. 0 or -ENOMEM. aw_writer_free writes nothing and does not touch the connection; it may be
+ * called for any. */
 AW_API int aw_writer_init(aw_writer *w, aw_conn *c, size_t size);
 AW_API void aw_writer_free(aw_writer *w);
 
@@ -43,9 +44,9 @@ AW_API void aw_writer_free(aw_writer *w);
 static inline size_t aw_writer_size(const aw_writer *w) {
     return w->end - w->start;
 }
-/* Into the buffer without waiting: 0; -EAGAIN when it does not fit, or more than `high` wait already: then nothing is taken. For who
- * cannot await, also while a flush or drain of the same task is on its way (-EBUSY: a write, or a shutdown, is); aw_writer_drain waits until
- * there is room again. */
+/* Into the buffer without waiting: 0; -EAGAIN when it does not fit, or more than `high` wait already: then nothing is
+ * taken. For who cannot await, also while a flush or drain of the same task is on its way (-EBUSY: a write, or a
+ * shutdown, is); aw_writer_drain waits until there is room again. */
 AW_API int aw_writer_put(aw_writer *w, const void *data, size_t size);
 
 /* aw-future: aw_writer_future */

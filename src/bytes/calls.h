@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A future that makes one call of a connection after the other (AW__CALLS of awake/bytes.h). Its kind only says what comes next:
+ * A future that makes one call of a connection after the other (AW__CALLS of awake/bytes.h). Its kind only says what
+ * comes next:
  *
  *   next(op, n)   `n` is what the last call gave, or AW__CALLS_FIRST. It accounts for that, and then either sets `io` to the
  *                 next call and answers true, or sets `out` and answers false: it is over.
@@ -44,7 +45,8 @@ static inline bool aw__calls_write(aw__calls *op, aw_conn *c, const void *data, 
     return true;
 }
 
-/* `state`: 1 when there is a call in `io`. Between two calls nothing else would hold the connection, and somebody may close it. */
+/* `state`: 1 when there is a call in `io`. Between two calls nothing else would hold the connection, and somebody may
+ * close it. */
 static inline bool aw__calls_begin(aw__calls *op, aw__calls_next *next) {
     if (!next(op, AW__CALLS_FIRST)) return false;
     aw_conn_keep(op->conn);

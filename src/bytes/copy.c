@@ -2,10 +2,10 @@
  *
  * Copying: read into the reader's buffer, write from it, until the end.
  *
- * When much has been copied from a descriptor to a descriptor, it goes on through a pipe: what splice takes from the one it gives to
- * the other, and the bytes never come here. There is never more in the pipe than the buffer can hold, which is empty
- * meanwhile: so what is in the pipe at the end, or when something goes wrong, is read into the buffer, and nothing is lost. Where a
- * descriptor cannot be spliced, it goes on with the buffer. */
+ * When much has been copied from a descriptor to a descriptor, it goes on through a pipe: what splice takes from the
+ * one it gives to the other, and the bytes never come here. There is never more in the pipe than the buffer can hold,
+ * which is empty meanwhile: so what is in the pipe at the end, or when something goes wrong, is read into the buffer,
+ * and nothing is lost. Where a descriptor cannot be spliced, it goes on with the buffer. */
 #define _GNU_SOURCE
 #include <awake/copy.h>
 

@@ -2,10 +2,10 @@
  *
  * Two connections in memory: two rings, one for each direction, under one short lock.
  *
- *   1. An operation holds a reference on its end from its first poll until it has ended, so the queues outlive all who wait,
- *      and whoever wakes them.
- *   2. Who changes a ring (bytes, room, an end) ends all waits for it with -EAGAIN; they look again when they are polled. One that was
- *      woken and is cancelled then has taken nothing, and the others were woken too.
+ *   1. An operation holds a reference on its end from its first poll until it has ended, so the queues outlive all
+ *      who wait, and whoever wakes them.
+ *   2. Who changes a ring (bytes, room, an end) ends all waits for it with -EAGAIN; they look again when they are
+ *      polled. One that was woken and is cancelled then has taken nothing, and the others were woken too.
  *   3. When the last reference on an end is gone, it is closed; when both are, the memory is free. */
 #include <awake/duplex.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A reader as a stream. The future that reads the next item goes on from one `next` to another (stream/held.c): a call in the
- * system's hands cannot be given up at once. An item that comes while nobody asks goes back into the buffer. */
+ * A reader as a stream. The future that reads the next item goes on from one `next` to another (stream/held.c): a
+ * call in the system's hands cannot be given up at once. An item that comes while nobody asks goes back into the
+ * buffer. */
 #include <awake/lines.h>
 
 enum { IDLE, RUNNING, DONE /* an error, or the end, that nobody was told yet */ };

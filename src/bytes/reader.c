@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers: each future fills the buffer until what it wants is there, and takes it in one step. So there is nothing to undo when
- * it is cancelled. What was taken is given back by moving `start` back: the bytes are still there. */
+ * Readers: each future fills the buffer until what it wants is there, and takes it in one step. So there is nothing
+ * to undo when it is cancelled. What was taken is given back by moving `start` back: the bytes are still there. */
 #include "bytes/reader.h"
 
 #include "core/alloc.h"
@@ -109,8 +109,8 @@ static bool item(aw_reader_future *f, size_t size, bool terminated) {
     return aw__reader_give(f, size + terminated, 1);
 }
 
-/* Whether that is too long, whatever follows: of a line the last byte may be the \r that does not count. It must not depend on how
- * the bytes arrive. */
+/* Whether that is too long, whatever follows: of a line the last byte may be the \r that does not count. It must not
+ * depend on how the bytes arrive. */
 static bool is_too_long(const aw_reader_future *f, size_t size) {
     return size > f->size && size - f->size > (f->strip ? 1 : 0);
 }

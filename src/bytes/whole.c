@@ -44,8 +44,8 @@ static void advance(aw_transferv *t, size_t n) {
     }
 }
 
-/* The caller's array as it is, as long as the first part is whole; otherwise a copy of some of it, whose first part begins later.
- * Sums that do not fit into one call are cut short by the system. */
+/* The caller's array as it is, as long as the first part is whole; otherwise a copy of some of it, whose first part
+ * begins later. Sums that do not fit into one call are cut short by the system. */
 static bool writev_all_next(aw__calls *op, int n) {
     aw_transferv *t = (aw_transferv *)op;
     if (n == AW__CALLS_FIRST && t->count > INT_MAX) return aw__calls_over(op, -EINVAL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waits that are counted apart: children that begin to wait under one parent and may end under another. They have a meter of
- * their own; what is armed among them is summed up in an aw__carry, and the parent counts one wait for all of them while it is
- * pending. */
+ * Waits that are counted apart: children that begin to wait under one parent and may end under another. They have a
+ * meter of their own; what is armed among them is summed up in an aw__carry, and the parent counts one wait for all
+ * of them while it is pending. */
 #ifndef AW_CORE_CARRY_H
 #define AW_CORE_CARRY_H
 

@@ -4,16 +4,18 @@
  * sleep. Each worker has a driver of its own, and so has a runtime without workers; it is made with the first
  * descriptor that has to wait, until then threads sleep on a futex (place.h).
  *
- *   1. Descriptors are registered once, edge-triggered, and stay until they are closed, or wait in another runtime. An event names a place in the
- *      table, and how often it has been used: one that was collected before its descriptor was closed finds nothing.
+ *   1. Descriptors are registered once, edge-triggered, and stay until they are closed, or wait in another runtime.
+ *      An event names a place in the table, and how often it has been used: one that was collected before its
+ *      descriptor was closed finds nothing.
  *   2. Any thread may collect events, several at once: a worker that is stuck does not keep its own. Who has found a
  *      descriptor in the table holds a reference while it tells it.
- *   3. The table is under a lock, also while it grows; no event is told under it. A descriptor's own lock (io/fd.h) comes first.
+ *   3. The table is under a lock, also while it grows; no event is told under it. A descriptor's own lock (io/fd.h)
+ *      comes first.
  *   4. In the child of a fork nothing is taken out: what the system has there is the parent's.
- *   5. A backend may instead take operations and complete them (`submit`): then nothing is registered, and an event names the
- *      operation that came back. Which of the two a descriptor gets is decided where it first waits.
- *   6. Where no work is stolen a backend may use something that only one thread can enter (`owner`): that thread then leaves
- *      nothing behind when it goes, and what others want of it waits until it looks.
+ *   5. A backend may instead take operations and complete them (`submit`): then nothing is registered, and an event
+ *      names the operation that came back. Which of the two a descriptor gets is decided where it first waits.
+ *   6. Where no work is stolen a backend may use something that only one thread can enter (`owner`): that thread then
+ *      leaves nothing behind when it goes, and what others want of it waits until it looks.
  *   7. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
  *      told, and everything later is refused. */
 #ifndef AW_DRIVER_DRIVER_H
@@ -30,8 +32,8 @@ struct aw__fd;
 struct aw_io;
 typedef struct aw__driver aw__driver;
 
-/* What is ready: bits of an event. With AW__MORE a read that gets less than it asked for does not mean that nothing is left: the
- * end has been seen, an error, or urgent data. */
+/* What is ready: bits of an event. With AW__MORE a read that gets less than it asked for does not mean that nothing
+ * is left: the end has been seen, an error, or urgent data. */
 enum { AW__READABLE = 1, AW__WRITABLE = 2, AW__BOTH = 3, AW__MORE = 4 };
 
 typedef struct aw__event {
@@ -60,9 +62,9 @@ typedef struct aw__driver_type {
     void (*remove)(aw__driver *d, int fd, uint32_t index);
     /* Somebody waits for this. NULL: it is told anyway. */
     void (*want)(aw__driver *d, uint32_t index, uint32_t directions);
-    /* Or, with the lock of its descriptor: give an operation to the system, as it is or, with a direction in `poll`, to wait for
-     * readiness; have one come back that is there. What is queued waits for the next `collect`, or `flush` by
-     * anybody. -EBUSY: the queue is full, flush it first; -ESHUTDOWN. */
+    /* Or, with the lock of its descriptor: give an operation to the system, as it is or, with a direction in `poll`,
+     * to wait for readiness; have one come back that is there. What is queued waits for the next `collect`, or
+     * `flush` by anybody. -EBUSY: the queue is full, flush it first; -ESHUTDOWN. */
     int (*submit)(aw__driver *d, struct aw_io *op, uint32_t poll);
     int (*cancel)(aw__driver *d, struct aw_io *op);
     void (*flush)(aw__driver *d);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * epoll: edge-triggered, both directions at once, so that a descriptor is registered and removed once in its life. An
- * eventfd, which is never read, ends a sleep: each write to it is one edge. It knows each number once: for who wants to wait for
- * one that another waits for already, it gets a second number (twin). */
+ * eventfd, which is never read, ends a sleep: each write to it is one edge. It knows each number once: for who wants
+ * to wait for one that another waits for already, it gets a second number (twin). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -2,17 +2,18 @@
  *
  * io_uring: an operation is given to the system, with the caller's own buffer, and comes back when it is done.
  *
- *   1. The ring is used by several threads: its worker, those that have work for its operations (a cancel, a close), and the
- *      monitor when the worker is stuck. Filling the one queue and emptying the other is under the driver's lock;
- *      system calls are made without it.
+ *   1. The ring is used by several threads: its worker, those that have work for its operations (a cancel, a close),
+ *      and the monitor when the worker is stuck. Filling the one queue and emptying the other is under the driver's
+ *      lock; system calls are made without it.
  *   2. What a worker queues on its own ring is handed over when it looks for events or goes to sleep, all in one call. Who
  *      queues something elsewhere calls `flush`.
  *   3. An operation has its own address as its mark; the odd ones are of this file.
  *   4. An eventfd that is polled ends a sleep: each write to it is one completion.
  *   5. When a thread ends, the system cancels what that thread had handed over: it is given again (io/given.c).
- *   6. A ring with an owner is entered by that one only, which is cheaper; others put into its queue, and interrupt it. It
- *      belongs to the thread that first looked into it: a later owner makes another one, and takes over what is queued. So
- *      who leaves has everything come back that the system has. Systems before 6.1 have no such rings: then it is like the others. */
+ *   6. A ring with an owner is entered by that one only, which is cheaper; others put into its queue, and interrupt
+ *      it. It belongs to the thread that first looked into it: a later owner makes another one, and takes over what
+ *      is queued. So who leaves has everything come back that the system has. Systems before 6.1 have no such rings:
+ *      then it is like the others. */
 #define _GNU_SOURCE
 #include "driver/uring.h"
 
@@ -160,7 +161,8 @@ static bool is_mine(const uring_driver *u) {
            aw__load_relaxed(&u->thread) == aw__os_thread_number();
 }
 
-/* Under the lock. Others than the owner leave half of it, so that each of theirs can be asked back while nobody empties it. */
+/* Under the lock. Others than the owner leave half of it, so that each of theirs can be asked back while nobody
+ * empties it. */
 static bool leaves_room(const uring_driver *u) {
     return aw__uring_queued(&u->ring) < SUBMISSIONS / 2 - 1;
 }
@@ -361,8 +363,8 @@ static bool push_cancel_all(uring_driver *u) {
     return true;
 }
 
-/* Everything that the system has comes back. What is queued stays there for the next owner; unless it is the end, or more than is left
- * to others: then it is handed over first. */
+/* Everything that the system has comes back. What is queued stays there for the next owner; unless it is the end, or
+ * more than is left to others: then it is handed over first. */
 static void bring_back(uring_driver *u, bool all) {
     aw__event events[AW__EVENTS];
     bool woken = false;
@@ -399,8 +401,9 @@ static int give_back(uring_driver *u, aw__event *events) {
     return count;
 }
 
-/* What the system has comes back before the only thread leaves that can ask for it, and at the end. Nothing can be put into the queue
- * any more then: what is in it goes as well, by way of the system where others may be handing it over at this moment. */
+/* What the system has comes back before the only thread leaves that can ask for it, and at the end. Nothing can be
+ * put into the queue any more then: what is in it goes as well, by way of the system where others may be handing it
+ * over at this moment. */
 static void uring_drain(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
     aw__event events[AW__EVENTS];

@@ -62,8 +62,9 @@ static inline bool aw__uring_holds_back(const aw__uring *u) {
     return aw__load_relaxed(u->sq_flags) & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN);
 }
 
-/* Hand over so many of those that are queued; then, with `deadline`, sleep until there is a completion, or it is time. Any thread, without locks.
- * Nothing of it is an error that the caller could do something about: it looks at the queues. */
+/* Hand over so many of those that are queued; then, with `deadline`, sleep until there is a completion, or it is
+ * time. Any thread, without locks. Nothing of it is an error that the caller could do something about: it looks at
+ * the queues. */
 void aw__uring_enter(const aw__uring *u, uint32_t submit, uint64_t deadline);
 
 #endif

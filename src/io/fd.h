@@ -10,8 +10,8 @@
  *      there is data sets AW__MORE: then the next read tries, whatever the last one got.
  *   2. Who waits looks at `ready` once more under the lock, and then links itself. Who has an event sets `ready`, and then
  *      takes the lock and wakes all that are linked: one of them sees the other.
- *   3. It begins with both bits set, and is registered with a driver only when it has to wait for the first time; with that of
- *      another runtime, when it has to wait there and nobody waits for it elsewhere.
+ *   3. It begins with both bits set, and is registered with a driver only when it has to wait for the first time;
+ *      with that of another runtime, when it has to wait there and nobody waits for it elsewhere.
  *   4. Each operation holds a reference from its first poll to its end, whoever closes meanwhile: the number is
  *      given back to the system (close) when the last one is gone, so no call goes to another's descriptor. A
  *      close ends all that wait, and what comes later, with -EBADF. */
@@ -64,8 +64,8 @@ void aw__fd_let_go(aw__fd *f);
 /* Of one that does not block, and is closed on exec. */
 int aw__fd_new(aw_conn **out, int fd);
 
-/* Of operations, in both files: what is to be given back, and how far it is; while it waits, under the lock. `out` of a wait
- * that is over, but has no result yet, is AW__IO_AGAIN. */
+/* Of operations, in both files: what is to be given back, and how far it is; while it waits, under the lock. `out` of
+ * a wait that is over, but has no result yet, is AW__IO_AGAIN. */
 enum {
     AW__IO_HELD = 1,       /* a reference */
     AW__IO_CONNECTING = 2, /* the call has been made */
@@ -84,7 +84,8 @@ static inline uint32_t aw__io_direction(const aw_io *op) {
 bool aw__io_has_too_many_parts(const aw_io *op);
 /* The system call: its result, or AW__IO_AGAIN where it would block. */
 int aw__io_call(aw_io *op);
-/* given.c: have the system do it. Its result, AW__IO_AGAIN, AW__IO_WAITS; or AW__IO_LATER: not now, and it has been woken. */
+/* given.c: have the system do it. Its result, AW__IO_AGAIN, AW__IO_WAITS; or AW__IO_LATER: not now, and it has been
+ * woken. */
 int aw__io_give(aw_io *op, aw_cx *cx);
 /* Whether the system has it, or had it and it has not been taken. */
 bool aw__io_is_given(aw_io *op);

@@ -4,8 +4,8 @@
  *
  *   1. One that is given is linked to its descriptor, and `driver` says where it is. From then on until it has come back
  *      it stays where it is, with all that it points to: it has no end before.
- *   2. Giving it, asking for it and its coming back are under the descriptor's lock: so who asks finds it in the queue in front of
- *      his question, or not linked any more.
+ *   2. Giving it, asking for it and its coming back are under the descriptor's lock: so who asks finds it in the
+ *      queue in front of his question, or not linked any more.
  *   3. It is asked for once, by a cancel or by a close, and comes back all the same: with its result, if it was faster.
  *   4. One that comes back cancelled though nobody asked is given again: the thread that handed it over has ended.
  *   5. In the child of a fork nothing comes back: what the system has is the parent's memory. So it is as if it had never

@@ -2,8 +2,9 @@
  *
  * Connecting to any of several addresses, and to a name.
  *
- * Attempts lie in one block, in the order in which they begin. `begun` of them have been polled; `running` of those have not ended.
- * The timer runs while there are more to begin. As soon as one has succeeded it is decided: the others are cancelled. */
+ * Attempts lie in one block, in the order in which they begin. `begun` of them have been polled; `running` of those
+ * have not ended. The timer runs while there are more to begin. As soon as one has succeeded it is decided: the
+ * others are cancelled. */
 #include <errno.h>
 
 #include <awake/net.h>

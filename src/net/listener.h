@@ -2,9 +2,9 @@
  *
  * A listener, and how many connections it may have.
  *
- * The socket is given back to the system with the last reference to the listener, while its connections go on. So what
- * counts them, the room, is apart: it belongs to the listener and to each connection, and the last one frees it. A connection
- * gives its permit back when its descriptor has been closed. */
+ * The socket is given back to the system with the last reference to the listener, while its connections go on. So
+ * what counts them, the room, is apart: it belongs to the listener and to each connection, and the last one frees it.
+ * A connection gives its permit back when its descriptor has been closed. */
 #ifndef AW_NET_LISTENER_H
 #define AW_NET_LISTENER_H
 

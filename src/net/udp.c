@@ -19,7 +19,8 @@ static bool is_inet(const aw_addr *a) {
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-/* Linux gives a socket also what others on the machine have joined, unless it is told. Where that cannot be told, so be it. */
+/* Linux gives a socket also what others on the machine have joined, unless it is told. Where that cannot be told, so
+ * be it. */
 static void only_own_groups(int fd, int family) {
     if (family == AF_INET)
         aw__socket_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);

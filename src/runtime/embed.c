@@ -34,8 +34,8 @@ void aw__embedded_awake(aw_runtime *rt) {
     aw__rt_drain(rt);
 }
 
-/* When something is ready, or comes meanwhile, it is time at once. What is queued for the system is handed over first, and with it
- * the question for interrupts: nobody would be told of them otherwise. */
+/* When something is ready, or comes meanwhile, it is time at once. What is queued for the system is handed over
+ * first, and with it the question for interrupts: nobody would be told of them otherwise. */
 void aw__embedded_asleep(aw_runtime *rt) {
     const aw__driver *d = rt->place.driver;
     if (d->type->flush) aw__place_turn(&rt->place);

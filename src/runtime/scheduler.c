@@ -120,8 +120,8 @@ void aw__rt_drain(aw_runtime *rt) {
 
 /* ---- Sleeping --------------------------------------------------------------------------------- */
 
-/* A paused clock has nothing to wait for but the others, and they have nothing to do: it jumps to the next timer. False: it does
- * not, or there is none. */
+/* A paused clock has nothing to wait for but the others, and they have nothing to do: it jumps to the next timer.
+ * False: it does not, or there is none. */
 static bool jump_clock(aw_runtime *rt) {
     if (!aw__load_relaxed(&rt->paused) || aw__load_acquire(&rt->holds)) return false;
     uint64_t next = aw__wheel_next(&rt->wheel, true);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chunks: items are gathered until there are enough or the time is up. The source is asked before the clock, so an item that
- * is there at the deadline still belongs to the chunk. What was gathered stays, and so does the deadline, when nobody
- * waits; the timer is made anew. */
+ * Chunks: items are gathered until there are enough or the time is up. The source is asked before the clock, so an
+ * item that is there at the deadline still belongs to the chunk. What was gathered stays, and so does the deadline,
+ * when nobody waits; the timer is made anew. */
 #include <awake/merge.h>
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A future for each item, so many at once. They lie in one block with the wakers that they are polled with (wakeset.h), so that
- * only those are polled that were woken, and so that they can wait while nobody waits for them.
+ * A future for each item, so many at once. They lie in one block with the wakers that they are polled with
+ * (wakeset.h), so that only those are polled that were woken, and so that they can wait while nobody waits for them.
  *
- * A slot is free, or runs, or has finished; `given` is the one whose output the caller has. Slots in the queue are given out
- * from its front: in order, a slot is queued when it starts, and given when it has finished; otherwise it is queued
- * when it finishes. */
+ * A slot is free, or runs, or has finished; `given` is the one whose output the caller has. Slots in the queue are
+ * given out from its front: in order, a slot is queued when it starts, and given when it has finished; otherwise it
+ * is queued when it finishes. */
 #include <awake/buffered.h>
 
 #include <errno.h>

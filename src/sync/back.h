@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * The back of a channel: where senders put messages in while receivers take others out, each under a lock of their own, so that
- * two processors do not pass the same lines to and fro with each message. It is open only where nobody waits and there is
- * much room, in the ring of a bounded channel; otherwise it is shut, and everything is under the channel's lock, the *front*.
+ * The back of a channel: where senders put messages in while receivers take others out, each under a lock of their
+ * own, so that two processors do not pass the same lines to and fro with each message. It is open only where nobody
+ * waits and there is much room, in the ring of a bounded channel; otherwise it is shut, and everything is under the
+ * channel's lock, the *front*.
  *
- *   1. Who has the front, and only he, opens and shuts the back; a flag says which. Open, it has `room` for so many messages, which
- *      nobody else gives away, from the slot `tail` on. They are not counted in the channel: it may be taken for emptier
- *      than it is, and senders may take it for fuller; never the other way.
- *   2. A send takes the lock of the back, and if there is room it puts its message there. That lock is the last of the channel
- *      that it touches.
+ *   1. Who has the front, and only he, opens and shuts the back; a flag says which. Open, it has `room` for so many
+ *      messages, which nobody else gives away, from the slot `tail` on. They are not counted in the channel: it may
+ *      be taken for emptier than it is, and senders may take it for fuller; never the other way.
+ *   2. A send takes the lock of the back, and if there is room it puts its message there. That lock is the last of
+ *      the channel that it touches.
  *   3. A receive that finds a message, and nobody who waits, takes the front only. In all other cases, and in all other
  *      operations that look at what is inside, the front is taken *whole*: with the back shut, and what was put there
  *      counted. So they are what they would be with a single lock.

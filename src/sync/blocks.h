@@ -5,9 +5,9 @@
  * A bounded channel has one block, its ring, with a slot more than its capacity. An unbounded one fills a block, then
  * the next, and keeps one that was emptied; its ring has no slots and is empty.
  *
- * Messages are numbered as they are sent. What a receiver puts back goes in front of what is inside, by its
- * number: into the first block, when that is its place and there is space, or as a block of its own. So blocks are in the order
- * of their numbers, and only the last one may be empty. */
+ * Messages are numbered as they are sent. What a receiver puts back goes in front of what is inside, by its number:
+ * into the first block, when that is its place and there is space, or as a block of its own. So blocks are in the
+ * order of their numbers, and only the last one may be empty. */
 #ifndef AW_SYNC_BLOCKS_H
 #define AW_SYNC_BLOCKS_H
 

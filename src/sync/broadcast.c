@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Broadcast: a ring of the last messages, and who waits, under a short lock. Nothing is lock-free: a message of any size has to
- * be read whole.
+ * Broadcast: a ring of the last messages, and who waits, under a short lock. Nothing is lock-free: a message of any
+ * size has to be read whole.
  *
  *   1. Messages are numbered. Kept are the last `capacity`; a receiver knows the number of its next one, and so how many it
  *      has missed when that one is not kept any more.
  *   2. `left` of a slot counts those who have still to receive it: all that were subscribed when it was sent, less
  *      those who have it, or have unsubscribed. At 0 the element is gone: the last receiver got it, or it was released.
- *   3. A receiver that waits has received everything: so when a message comes, all that wait are woken, some at
- *      a time, and the lock is free in between. Those who come to wait meanwhile, or wait again, have the new one already. What
- *      counts is where the receiver was when it began to wait: it may have gone on in another way, and must not keep
- *      those behind it from being woken.
+ *   3. A receiver that waits has received everything: so when a message comes, all that wait are woken, some at a
+ *      time, and the lock is free in between. Those who come to wait meanwhile, or wait again, have the new one
+ *      already. What counts is where the receiver was when it began to wait: it may have gone on in another way, and
+ *      must not keep those behind it from being woken.
  *   4. Elements are released when the lock is free: a release may send. */
 #include <awake/broadcast.h>
 

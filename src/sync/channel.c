@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channel: a queue of messages (blocks.h) and three queues of waiters under one short lock. Where nobody waits and there is room,
- * senders have a lock of their own (back.h); "the lock" below is the front, whole. Nothing here is lock-free: a send is one
- * locked instruction and a receive is one, which is what a ring without a lock needs at least, and that one would
- * still have to ask whether somebody waits.
+ * Channel: a queue of messages (blocks.h) and three queues of waiters under one short lock. Where nobody waits and
+ * there is room, senders have a lock of their own (back.h); "the lock" below is the front, whole. Nothing here is
+ * lock-free: a send is one locked instruction and a receive is one, which is what a ring without a lock needs at
+ * least, and that one would still have to ask whether somebody waits.
  *
  *   1. Nobody waits who could go on: while a receiver waits, there is a woken one for each message inside; while a sender
  *      waits, no slot is free. Each change is followed by settle_one(), which ends the waits of those who can go on, the
@@ -11,10 +11,11 @@
  *      behind him, also when the lock is free because some of many are being woken.
  *   2. A waiting sender's message is copied into the queue by who makes a slot free, and the send is done.
  *   3. A waiting receiver is woken for a message, which stays in the queue until that receiver is polled. One that is
- *      cancelled before that leaves it to the next, and the message has never moved. A receive that comes meanwhile waits behind
- *      it. Only a try_recv takes what is there: the queue is not empty, so it cannot say so; then the woken one waits
- *      again, where it was: receivers have numbers, in the order in which they came. So every operation is what it is on a plain queue, at the moment at which it has the lock.
- *      A receiver that has finished and is discarded puts its messages back by their numbers.
+ *      cancelled before that leaves it to the next, and the message has never moved. A receive that comes meanwhile
+ *      waits behind it. Only a try_recv takes what is there: the queue is not empty, so it cannot say so; then the
+ *      woken one waits again, where it was: receivers have numbers, in the order in which they came. So every
+ *      operation is what it is on a plain queue, at the moment at which it has the lock. A receiver that has finished
+ *      and is discarded puts its messages back by their numbers.
  *   4. An operation does not touch the channel once the lock is free: who got the message may free it. */
 #include "sync/channel.h"
 

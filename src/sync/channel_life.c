@@ -59,8 +59,8 @@ static void release_block(const aw_channel *c, aw__block *b) {
     }
 }
 
-/* With the lock, or when nobody uses it any more: whoever does this has what is inside for itself. Nobody puts anything in or
- * takes anything out after it, also when a release tries to. */
+/* With the lock, or when nobody uses it any more: whoever does this has what is inside for itself. Nobody puts
+ * anything in or takes anything out after it, also when a release tries to. */
 static void seal(aw_channel *c) {
     c->flags |= AW__CHANNEL_CLOSED | AW__CHANNEL_ABANDONED;
     c->len = c->woken = 0;

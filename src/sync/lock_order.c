@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tasks that take the same mutexes in different orders will meet one day, and then both wait for ever. This finds them when
- * they do not meet. It remembers who holds what, and edges: A was held when B was wanted. An edge that closes a ring is
- * reported.
+ * Two tasks that take the same mutexes in different orders will meet one day, and then both wait for ever. This finds
+ * them when they do not meet. It remembers who holds what, and edges: A was held when B was wanted. An edge that
+ * closes a ring is reported.
  *
- * Both are small tables for the whole process, under one lock: this is for debugging. When a table is full the oldest edge is
- * forgotten, and what is held is not noted: then something is not reported. Mutexes go by a number that they get when they
- * are first held, so that a new one in the memory of an old one is not taken for it. */
+ * Both are small tables for the whole process, under one lock: this is for debugging. When a table is full the oldest
+ * edge is forgotten, and what is held is not noted: then something is not reported. Mutexes go by a number that they
+ * get when they are first held, so that a new one in the memory of an old one is not taken for it. */
 #include "sync/lock_order.h"
 
 #ifdef AW_LOCK_ORDER

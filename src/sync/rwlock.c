@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock for readers and writers is a semaphore of which a reader takes one permit and a writer all: order, handing over and
- * cancelling are those of semaphore.c. */
+ * A lock for readers and writers is a semaphore of which a reader takes one permit and a writer all: order, handing
+ * over and cancelling are those of semaphore.c. */
 #include <awake/rwlock.h>
 
 #include "core/misuse.h"

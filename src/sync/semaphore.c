@@ -37,8 +37,8 @@ int aw_semaphore_try_acquire(aw_semaphore *s, uint32_t permits) {
     return 0;
 }
 
-/* Under the lock, with so many permits more: those at the front get what they want. What remains can be seen afterwards, and
- * not before: rule 1 lets us count on our own meanwhile. False: the wakes are full. */
+/* Under the lock, with so many permits more: those at the front get what they want. What remains can be seen
+ * afterwards, and not before: rule 1 lets us count on our own meanwhile. False: the wakes are full. */
 static bool hand_out(aw_semaphore *s, uint32_t more, aw__wakes *wakes) {
     uint32_t state = aw__load_relaxed(&s->state), closed = state & CLOSED;
     if (!(state & QUEUED)) return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel tokens. A tree has one short lock, in its root, for its links and the queues of all its tokens. A child keeps
- * its parent, so that memory and the way to the root are there as long as anybody below needs them. Without the lock are only
- * the counting of references, and the look at `cancelled`, which is stored with release and then stays.
+ * Cancel tokens. A tree has one short lock, in its root, for its links and the queues of all its tokens. A child
+ * keeps its parent, so that memory and the way to the root are there as long as anybody below needs them. Without the
+ * lock are only the counting of references, and the look at `cancelled`, which is stored with release and then stays.
  *
  * To cancel is done in two steps. Under the lock everything below is marked, so that nobody begins to wait there and
  * who is born there is cancelled; those with waiters are kept, and put into a list. Then their waiters are woken, one token

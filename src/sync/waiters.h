@@ -7,9 +7,9 @@
  *   2. Who ends a wait takes the waiter out of the queue, writes `out`, stores DONE with release, and then
  *      wakes it: one that is polled at once must see it. Its waker is borrowed and used under the lock only; one
  *      that does more than touch a queue is cloned there and woken when the lock is free (aw__wakes).
- *   3. A waiter looks at `state` without the lock. If it is DONE it sees the lock free once before it ends, so
- *      that nobody uses its waker any more when its frame goes away. It need not take it: who has seen DONE cannot see the lock
- *      as it was before it was taken by who stored that, so what he sees free was given back since.
+ *   3. A waiter looks at `state` without the lock. If it is DONE it sees the lock free once before it ends, so that
+ *      nobody uses its waker any more when its frame goes away. It need not take it: who has seen DONE cannot see the
+ *      lock as it was before it was taken by who stored that, so what he sees free was given back since.
  *   4. What holds the queue must stay as long as it has waiters, and may be gone as soon as the last one
  *      was given its result and the lock is free: nothing of it is touched after that. */
 #ifndef AW_SYNC_WAITERS_H
@@ -83,11 +83,11 @@ static inline void aw__wakes_run(aw__wakes *k) {
     k->count = 0;
 }
 
-/* With the lock, when the wakes are full: lets it go for them, and takes it again. Meanwhile this thread itself stands
- * at the front of the queue. So nobody is served before it goes on: whoever else serves the queue stops at
+/* With the lock, when the wakes are full: lets it go for them, and takes it again. Meanwhile this thread itself
+ * stands at the front of the queue. So nobody is served before it goes on: whoever else serves the queue stops at
  * aw__waiter_is_busy. But those who are left may be cancelled. The last of them takes this one out, too, and says so
- * (DONE), for with him what holds the queue may be gone; or, when this one is on its way to the lock (WAITING), lets it pass
- * first (aw__wait_leave_busy). False: nobody is left, and the lock is not held. */
+ * (DONE), for with him what holds the queue may be gone; or, when this one is on its way to the lock (WAITING), lets
+ * it pass first (aw__wait_leave_busy). False: nobody is left, and the lock is not held. */
 static inline bool aw__waiter_is_busy(const aw__waiter *first) {
     return !first->future.type;
 }
@@ -102,8 +102,8 @@ static inline bool aw__wakes_between(uint32_t *lock, aw__waiters *q, aw__wakes *
     return true;
 }
 
-/* With the lock, without it afterwards: ends all waits that `ready` has a queue for, the first of it each time, some at a time.
- * When nobody is left who can go on, the owner is not touched any more. */
+/* With the lock, without it afterwards: ends all waits that `ready` has a queue for, the first of it each time, some
+ * at a time. When nobody is left who can go on, the owner is not touched any more. */
 static inline void aw__wake_ready_and_unlock(uint32_t *lock, aw__waiters *(*ready)(void *owner),
                                              void *owner) {
     enum { BATCH = 32 };
@@ -204,9 +204,10 @@ static inline aw_poll aw__wait_poll(aw__waiter *w, uint32_t *lock, aw__waiters *
     return AW_READY;
 }
 
-/* The same for who has to look again when its wait was ended, and may have to go on waiting. `look` is called with the lock, at
- * the first poll (`fresh`) and after the wait was ended; it answers with the output or -EAGAIN, and then one that is not
- * fresh has to be in the queue again, where it belongs. `unlock` gives the lock back when it has an output. Both get `after`. */
+/* The same for who has to look again when its wait was ended, and may have to go on waiting. `look` is called with
+ * the lock, at the first poll (`fresh`) and after the wait was ended; it answers with the output or -EAGAIN, and then
+ * one that is not fresh has to be in the queue again, where it belongs. `unlock` gives the lock back when it has an
+ * output. Both get `after`. */
 typedef int aw__wait_look(aw__waiter *w, bool fresh, void *after);
 typedef void aw__wait_unlock(aw__waiter *w, void *after);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wait group. Count and queue are under one short lock: whoever brings the count to zero wakes those who wait, and does not touch
- * the group after that lock is free, because with the last of them it may be gone. */
+ * Wait group. Count and queue are under one short lock: whoever brings the count to zero wakes those who wait, and
+ * does not touch the group after that lock is free, because with the last of them it may be gone. */
 #include <awake/waitgroup.h>
 
 #include "core/misuse.h"

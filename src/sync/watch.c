@@ -3,10 +3,11 @@
  * Watch: a value, its version, and who waits, under a short lock. Nothing is lock-free: a value of any size has to be read
  * whole.
  *
- * Each receiver remembers the version that it has seen. One that waits has seen the latest: so when the version changes, those
- * at the front of the queue have an older one, and those who come meanwhile, or wait again, have the new one and stay. They are
- * woken some at a time, and the lock is free in between. What counts is the version at which one began to wait: its receiver may
- * see the new one in another way meanwhile, and must not keep those behind it from being woken. */
+ * Each receiver remembers the version that it has seen. One that waits has seen the latest: so when the version
+ * changes, those at the front of the queue have an older one, and those who come meanwhile, or wait again, have the
+ * new one and stay. They are woken some at a time, and the lock is free in between. What counts is the version at
+ * which one began to wait: its receiver may see the new one in another way meanwhile, and must not keep those behind
+ * it from being woken. */
 #include <awake/watch.h>
 
 #include <string.h>
