@@ -367,6 +367,7 @@ def held(build, kind):
 BASE = ("multishot accept, SINGLE_ISSUER, DEFER_TASKRUN", "nothing")
 AGAIN = ("the same again: the noise", "nothing")
 TRIED = (("an accept for each connection, not multishot", "accept-once"),
+         ("... 16 of them under way", "accept-many"),
          ("closed by the ring", "close"),
          ("direct descriptors, closed by the ring", "direct"),
          ("POLL_FIRST: a receive waits before it looks", "poll-first"),

@@ -11,6 +11,7 @@
  * An argument after THREADS says what is tried out in an echo, words with commas between them:
  *
  *     accept-once    an accept for each connection
+ *     accept-many    ... 16 of them under way, as by so many functions that accept
  *     poll-first     a receive waits before it looks
  *     ready          a wait until there is something, then a receive, into memory that is there only from then until it is sent
  *     provided       a receive without a buffer: the system takes one of those that the ring has when there is something
@@ -33,7 +34,7 @@
 #ifdef IORING_SETUP_DEFER_TASKRUN /* the headers are those of Linux 6.1, or newer */
 
 enum { ENTRIES = 512, COMPLETIONS = 4096, THREADS = 16, TABLE = 20000 };
-enum { BUFFERS = 2048 /* that a ring provides */ };
+enum { BUFFERS = 2048 /* that a ring provides */, ACCEPTS = 16 };
 enum { ACCEPT, DEALT, READY, RECEIVE, SEND, CLOSE, OPERATIONS };
 
 typedef struct connection {
@@ -60,7 +61,8 @@ static ring rings[THREADS];
 static pthread_barrier_t all_open;
 static bool linked, sink;
 static struct {
-    bool any, accept_once, poll_first, ready, provided, multishot, close, direct, coop, no_flags;
+    bool any, accept_once, accept_many, poll_first, ready, provided, multishot, close, direct, coop,
+        no_flags;
 } with;
 
 static void try_out(const char *words) {
@@ -68,6 +70,7 @@ static void try_out(const char *words) {
         const char *name;
         bool *to;
     } names[] = {{"accept-once", &with.accept_once},
+                 {"accept-many", &with.accept_many},
                  {"poll-first", &with.poll_first},
                  {"ready", &with.ready},
                  {"provided", &with.provided},
@@ -87,6 +90,7 @@ static void try_out(const char *words) {
         *names[i].to = true;
     }
     with.any = true;
+    with.accept_once |= with.accept_many;
     with.provided |= with.multishot;
     with.close |= with.direct;
 }
@@ -337,7 +341,8 @@ static void *loop(void *data) {
     ring *r = data;
     if (r != rings) ring_open(r);
     pthread_barrier_wait(&all_open);
-    if (r == rings) start_accept(r);
+    for (int i = 0; r == rings && i < (with.accept_many ? ACCEPTS : 1); i++)
+        start_accept(r);
     for (;;) {
         ring_enter(r, 1);
         uint32_t head = *r->cq_head, tail = __atomic_load_n(r->cq_tail, __ATOMIC_ACQUIRE);
