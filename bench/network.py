@@ -5,13 +5,16 @@
     accept         connections made, used for one byte and closed
     transfer       1 GiB in one direction, with a checksum
     connections    the memory of 9,000 connections that have nothing to say
+    uring          what else io_uring offers, each by itself, in the server written by hand; only when it is asked for
 
 Awake stands beside servers written by hand, in turns within a round; a ratio is that of two neighbours of one round, and the
 median of these is shown. A server with one thread has a processor for itself, and the load generator another one. With two
 threads all share the two processors there are, and what is shown is what both sides together can do.
 """
 
+import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -21,6 +24,7 @@ import sys
 import tempfile
 
 NAMES = ("echo", "calls", "accept", "transfer", "connections")
+ASKED_FOR = ("uring",)  # they measure the system, and not Awake
 CONNECTIONS = (64, 1000)
 HELD = 9000
 AIM_OF_RATIO = 1.03
@@ -359,8 +363,80 @@ def held(build, kind):
     return [(int(a) - int(b)) / HELD for a, b in zip(after, before)]
 
 
+# What is tried out in the raw server, by the words that it knows.
+BASE = ("multishot accept, SINGLE_ISSUER, DEFER_TASKRUN", "nothing")
+AGAIN = ("the same again: the noise", "nothing")
+TRIED = (("an accept for each connection, not multishot", "accept-once"),
+         ("... 16 of them under way", "accept-many"),
+         ("closed by the ring", "close"),
+         ("direct descriptors, closed by the ring", "direct"),
+         ("POLL_FIRST: a receive waits before it looks", "poll-first"),
+         ("a wait, then a receive into a buffer made for it", "ready"),
+         ("provided buffers", "provided"),
+         ("... and multishot receive", "multishot"),
+         ("... and direct descriptors, closed by the ring", "multishot,direct"),
+         ("COOP_TASKRUN, TASKRUN_FLAG", "coop"),
+         ("no flags of the ring", "no-flags"))
+WORKLOADS = (("echo, 64 connections", "echo", {"connections": 64, "milliseconds": 250, "warmup": 60}),
+             ("echo, 1,000 connections", "echo", {"connections": 1000, "milliseconds": 350, "warmup": 100}),
+             ("connect, a byte, close", "accept", {"connections": 64, "milliseconds": 250, "warmup": 60}))
+
+
+def within(values):
+    """Between which two values their median is, of all rounds there could be, in 95 of 100 cases."""
+    n = len(values)
+    rank = max(0, int(n / 2 - 0.98 * n ** 0.5))
+    return sorted(values)[rank], sorted(values)[n - 1 - rank]
+
+
+def what_it_brings(ratios, noise):
+    low, high = within(ratios)
+    least, most = within(noise)
+    return "a gain" if high < least else "a loss" if low > most else "nothing beyond the noise"
+
+
+def compare(build, servers, bases, rounds, mode, options):
+    """The processor time for an operation, {kind: one for each round}, and its ratio to the median of the bases of that round. All
+    servers run all the time; their turns are short, and in another order in each round: so little else has changed between them."""
+    times, ratios = {kind: [] for kind in servers}, {kind: [] for kind in servers}
+    with contextlib.ExitStack() as stack:
+        running = {kind: stack.enter_context(Server(build, kind)) for kind in servers}
+        for _ in range(rounds):
+            turns = random.sample(servers, len(servers))
+            found = {kind: load(build, kind, running[kind], mode, **options)["cpu"] for kind in turns}
+            base = statistics.median(found[kind] for kind in bases)
+            for kind in servers:
+                times[kind].append(found[kind])
+                ratios[kind].append(found[kind] / base)
+    return times, ratios
+
+
+def uring(build, rounds, show):
+    rounds = max(rounds, 9)
+    bases = [Kind(BASE[0], "raw_uring", "echo", 1, more=BASE[1]) for _ in range(3)]
+    again, *others = (Kind(text, "raw_uring", "echo", 1, more=words) for text, words in (AGAIN, *TRIED))
+    try:
+        for text, mode, options in WORKLOADS:
+            times, ratios = compare(build, [*bases, again, *others], bases, rounds, mode, options)
+            rows = [(f"raw io_uring, {text}, {rounds} rounds", "cpu ns", "of base", "the median is within", "it brings"),
+                    (bases[0].text, f"{statistics.median(t for kind in bases for t in times[kind]):.0f}", "", "", "")]
+            for kind in (again, *others):
+                rows.append((kind.text, f"{statistics.median(times[kind]):.0f}", ratio_text(statistics.median(ratios[kind])),
+                             "{:.3f} to {:.3f}".format(*within(ratios[kind])),
+                             "" if kind is again else what_it_brings(ratios[kind], ratios[again])))
+            show(rows, (0, 4))
+            print(flush=True)
+        rows = [(f"raw io_uring, {HELD} idle connections, bytes each", "in the heap", "resident")]
+        for kind in (bases[0], *(kind for kind in others if kind.more in ("ready", "provided", "multishot", "direct"))):
+            rows.append((kind.text, *(f"{n:.0f}" for n in held(build, kind))))
+        show(rows, (0,))
+        print()
+    except Missing as why:
+        print(why, file=sys.stderr)
+
+
 def measure(build, names, rounds, show):
     for name, run in (("echo", echo), ("calls", calls), ("accept", accept), ("transfer", transfer),
-                      ("connections", connections)):
+                      ("connections", connections), ("uring", uring)):
         if name in names:
             run(build, rounds, show)

@@ -164,10 +164,10 @@ COMPARED = {"ns", "us", "ms", "s", "jobs/s", "M/s"}
 def programs(build, wanted):
     """(name, program, number of workers), for all of them."""
     found = [source.stem for source in sorted((ROOT / "bench").glob("*.c"))]
-    unknown = set(wanted) - set(found) - set(network.NAMES)
+    unknown = set(wanted) - set(found) - set(network.NAMES + network.ASKED_FOR)
     if unknown:
         sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(found)}, "
-                 f"and of the network {', '.join(network.NAMES)}")
+                 f"and of the network {', '.join(network.NAMES + network.ASKED_FOR)}")
     return [(name, build / "bench" / name, workers) for name in found if not wanted or name in wanted
             for workers in WORKERS.get(name, (0, 1, 2))]
 

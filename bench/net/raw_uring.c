@@ -6,9 +6,26 @@
  * between the rings.
  *
  *     echo      a receive, and when it is complete a send, and so on: what a function does that awaits both
- *     linked    the next receive is submitted with the send and linked to it: one completion for each message */
+ *     linked    the next receive is submitted with the send and linked to it: one completion for each message
+ *
+ * An argument after THREADS says what is tried out in an echo, words with commas between them:
+ *
+ *     accept-once    an accept for each connection
+ *     accept-many    ... 16 of them under way, as by so many functions that accept
+ *     poll-first     a receive waits before it looks
+ *     ready          a wait until there is something, then a receive, into memory that is there only from then until it is sent
+ *     provided       a receive without a buffer: the system takes one of those that the ring has when there is something
+ *     multishot      ... and one receive for all messages of a connection
+ *     close          connections are closed by the ring
+ *     direct         connections are registered with the ring, and have no descriptor of the process; closed by the ring, too
+ *     coop           the ring may be used by several threads, and does not interrupt them (COOP_TASKRUN, TASKRUN_FLAG)
+ *     no-flags       the ring as it is without flags
+ *     nothing        nothing of that
+ *
+ * With any of them, connections have TCP_NODELAY from their listener: there is no other way for those without a descriptor. */
 #define _GNU_SOURCE
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -17,12 +34,15 @@
 #ifdef IORING_SETUP_DEFER_TASKRUN /* the headers are those of Linux 6.1, or newer */
 
 enum { ENTRIES = 512, COMPLETIONS = 4096, THREADS = 16, TABLE = 20000 };
-enum { ACCEPT, DEALT, RECEIVE, SEND, OPERATIONS };
+enum { BUFFERS = 2048 /* that a ring provides */, ACCEPTS = 16 };
+enum { ACCEPT, DEALT, READY, RECEIVE, SEND, CLOSE, OPERATIONS };
 
 typedef struct connection {
     char *buffer;
     net_sum *sum;
     uint32_t size, done;
+    bool receives; /* a receive for all messages is under way */
+    bool over;     /* ... no more */
 } connection;
 
 typedef struct ring {
@@ -31,12 +51,49 @@ typedef struct ring {
     uint32_t *sq_head, *sq_tail, *sq_array, *cq_head, *cq_tail;
     struct io_uring_sqe *sqes;
     struct io_uring_cqe *cqes;
+    struct io_uring_buf_ring *provided; /* those of the buffers that the system has */
+    uint16_t given;
+    char *buffers;
 } ring;
 
 static connection *table; /* by descriptor */
 static ring rings[THREADS];
 static pthread_barrier_t all_open;
 static bool linked, sink;
+static struct {
+    bool any, accept_once, accept_many, poll_first, ready, provided, multishot, close, direct, coop,
+        no_flags;
+} with;
+
+static void try_out(const char *words) {
+    static const struct {
+        const char *name;
+        bool *to;
+    } names[] = {{"accept-once", &with.accept_once},
+                 {"accept-many", &with.accept_many},
+                 {"poll-first", &with.poll_first},
+                 {"ready", &with.ready},
+                 {"provided", &with.provided},
+                 {"multishot", &with.multishot},
+                 {"close", &with.close},
+                 {"direct", &with.direct},
+                 {"coop", &with.coop},
+                 {"no-flags", &with.no_flags},
+                 {"nothing", &with.any}};
+    for (const char *word = words; word; word = strchr(word, ',') ? strchr(word, ',') + 1 : NULL) {
+        size_t i = 0, count = sizeof names / sizeof *names, length = strcspn(word, ",");
+        while (i < count &&
+               (strlen(names[i].name) != length || strncmp(word, names[i].name, length) != 0))
+            i++;
+        errno = EINVAL;
+        net_check(i < count, word);
+        *names[i].to = true;
+    }
+    with.any = true;
+    with.accept_once |= with.accept_many;
+    with.provided |= with.multishot;
+    with.close |= with.direct;
+}
 
 /* ---- The ring --------------------------------------------------------------------------------- */
 
@@ -46,10 +103,39 @@ static void *map(int fd, size_t size, uint64_t what) {
     return at;
 }
 
+static void ring_register(ring *r, unsigned what, void *with_this, unsigned count) {
+    net_check(syscall(__NR_io_uring_register, r->fd, what, with_this, count) == 0,
+              "io_uring_register");
+}
+
+/* The system may take it from now on. Its tail is where the last two bytes of the first one are. */
+static void provide(ring *r, char *buffer) {
+    struct io_uring_buf *b = (struct io_uring_buf *)r->provided + r->given % BUFFERS;
+    b->addr = (uint64_t)(uintptr_t)buffer;
+    b->len = NET_BUFFER;
+    b->bid = (uint16_t)((buffer - r->buffers) / NET_BUFFER);
+    __atomic_store_n(&r->provided->tail, ++r->given, __ATOMIC_RELEASE);
+}
+
+static void provide_all(ring *r) {
+    size_t size = BUFFERS * sizeof(struct io_uring_buf);
+    char *at = mmap(NULL, size + (size_t)BUFFERS * NET_BUFFER, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    net_check(at != MAP_FAILED, "mmap of buffers");
+    r->provided = (struct io_uring_buf_ring *)(void *)at;
+    r->buffers = at + size;
+    struct io_uring_buf_reg group = {.ring_addr = (uint64_t)(uintptr_t)at, .ring_entries = BUFFERS};
+    ring_register(r, IORING_REGISTER_PBUF_RING, &group, 1);
+    for (size_t i = 0; i < BUFFERS; i++)
+        provide(r, r->buffers + i * NET_BUFFER);
+}
+
 static void ring_open(ring *r) {
-    struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-                                         IORING_SETUP_COOP_TASKRUN | IORING_SETUP_CQSIZE,
-                                .cq_entries = COMPLETIONS};
+    uint32_t flags = with.no_flags ? 0
+                     : with.coop   ? IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG
+                                   : IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                                       IORING_SETUP_COOP_TASKRUN;
+    struct io_uring_params p = {.flags = flags | IORING_SETUP_CQSIZE, .cq_entries = COMPLETIONS};
     r->fd = (int)syscall(__NR_io_uring_setup, ENTRIES, &p);
     net_check(r->fd >= 0, "io_uring_setup");
     size_t sq = p.sq_off.array + p.sq_entries * sizeof(uint32_t);
@@ -66,6 +152,11 @@ static void ring_open(ring *r) {
     r->cq_mask = p.cq_entries - 1;
     for (uint32_t i = 0; i < p.sq_entries; i++)
         r->sq_array[i] = i;
+    if (with.provided) provide_all(r);
+    if (with.direct) {
+        struct io_uring_rsrc_register files = {.nr = TABLE, .flags = IORING_RSRC_REGISTER_SPARSE};
+        ring_register(r, IORING_REGISTER_FILES2, &files, sizeof files);
+    }
 }
 
 static void ring_enter(ring *r, uint32_t wait_for) {
@@ -90,24 +181,45 @@ static struct io_uring_sqe *ring_next(ring *r, uint8_t opcode, int fd, int opera
 
 static void start_accept(ring *r) {
     struct io_uring_sqe *e = ring_next(r, IORING_OP_ACCEPT, server.listener, ACCEPT, 0);
-    e->ioprio = IORING_ACCEPT_MULTISHOT;
-    e->accept_flags = SOCK_CLOEXEC;
+    if (!with.accept_once) e->ioprio = IORING_ACCEPT_MULTISHOT;
+    if (with.direct)
+        e->file_index = IORING_FILE_INDEX_ALLOC;
+    else
+        e->accept_flags = SOCK_CLOEXEC;
+}
+
+static struct io_uring_sqe *next_of(ring *r, uint8_t opcode, int fd, int operation) {
+    struct io_uring_sqe *e = ring_next(r, opcode, fd, operation, fd);
+    if (with.direct) e->flags = IOSQE_FIXED_FILE;
+    return e;
 }
 
 static void start_receive(ring *r, int fd) {
-    struct io_uring_sqe *e = ring_next(r, IORING_OP_RECV, fd, RECEIVE, fd);
-    e->addr = (uint64_t)(uintptr_t)table[fd].buffer;
+    connection *c = &table[fd];
+    if (with.ready && !c->buffer) {
+        next_of(r, IORING_OP_POLL_ADD, fd, READY)->poll_events = POLLIN;
+        return;
+    }
+    struct io_uring_sqe *e = next_of(r, IORING_OP_RECV, fd, RECEIVE);
+    if (with.poll_first) e->ioprio |= IORING_RECVSEND_POLL_FIRST;
+    if (with.multishot) e->ioprio |= IORING_RECV_MULTISHOT;
+    c->receives = with.multishot;
+    if (with.provided) {
+        e->flags |= IOSQE_BUFFER_SELECT;
+        return;
+    }
+    e->addr = (uint64_t)(uintptr_t)c->buffer;
     e->len = sink ? NET_SINK : NET_BUFFER;
 }
 
 static void start_send(ring *r, int fd) {
     connection *c = &table[fd];
-    struct io_uring_sqe *e = ring_next(r, IORING_OP_SEND, fd, SEND, fd);
+    struct io_uring_sqe *e = next_of(r, IORING_OP_SEND, fd, SEND);
     e->addr = (uint64_t)(uintptr_t)(c->buffer + c->done);
     e->len = c->size - c->done;
     e->msg_flags = MSG_NOSIGNAL | (linked ? MSG_WAITALL : 0);
     if (linked) {
-        e->flags = IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
+        e->flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
         start_receive(r, fd);
     }
 }
@@ -117,17 +229,31 @@ static void begin(ring *r, int fd) {
         close(fd);
         return;
     }
-    net_nodelay(fd);
-    table[fd] = (connection){.buffer = malloc(sink ? NET_SINK : NET_BUFFER),
-                             .sum = sink ? calloc(1, sizeof(net_sum)) : NULL};
+    if (!with.any) net_nodelay(fd);
+    table[fd] = (connection){.sum = sink ? calloc(1, sizeof(net_sum)) : NULL};
+    if (!with.provided && !with.ready) table[fd].buffer = malloc(sink ? NET_SINK : NET_BUFFER);
     start_receive(r, fd);
 }
 
-static void end(int fd) {
+/* One that is there only while there is something in it. */
+static void drop_buffer(ring *r, connection *c) {
+    if (c->buffer && with.provided) provide(r, c->buffer);
+    if (with.ready) free(c->buffer);
+    if (with.provided || with.ready) c->buffer = NULL;
+}
+
+static void end(ring *r, int fd) {
+    drop_buffer(r, &table[fd]);
     free(table[fd].buffer);
     free(table[fd].sum);
     table[fd].buffer = NULL;
-    close(fd);
+    if (!with.close) {
+        close(fd);
+        return;
+    }
+    struct io_uring_sqe *e = ring_next(r, IORING_OP_CLOSE, with.direct ? 0 : fd, CLOSE, fd);
+    if (with.direct) e->file_index = (uint32_t)fd + 1;
+    e->flags = IOSQE_CQE_SKIP_SUCCESS;
 }
 
 /* ---- Completions ------------------------------------------------------------------------------ */
@@ -147,9 +273,22 @@ static void accepted(ring *r, const struct io_uring_cqe *e) {
     m->flags = IOSQE_CQE_SKIP_SUCCESS;
 }
 
-static void received(ring *r, int fd, int n) {
+static void received(ring *r, int fd, const struct io_uring_cqe *e) {
     connection *c = &table[fd];
+    int n = e->res;
     if (n == -ECANCELED && linked) return; /* the send before it failed, and says so */
+    c->receives = e->flags & IORING_CQE_F_MORE;
+    if (n == -ENOBUFS) { /* they come back with what has been sent */
+        if (!c->size) start_receive(r, fd);
+        return;
+    }
+    if (with.multishot && c->size) { /* the answer is still being sent */
+        net_check(n <= 0, "one message at a time");
+        c->over = true;
+        return;
+    }
+    if (e->flags & IORING_CQE_F_BUFFER)
+        c->buffer = r->buffers + (size_t)(e->flags >> IORING_CQE_BUFFER_SHIFT) * NET_BUFFER;
     if (n > 0 && sink) {
         net_sum_add(c->sum, c->buffer, (size_t)n);
         start_receive(r, fd);
@@ -160,19 +299,30 @@ static void received(ring *r, int fd, int n) {
     } else {
         net_receipt receipt = sink ? net_sum_end(c->sum) : (net_receipt){0, 0};
         if (sink && send(fd, &receipt, sizeof receipt, MSG_NOSIGNAL) < 0) perror("send");
-        end(fd);
+        end(r, fd);
     }
 }
 
 static void sent(ring *r, int fd, int n) {
     connection *c = &table[fd];
     c->done += n > 0 ? (uint32_t)n : 0;
-    if (n < 0 || linked) /* linked, only one that failed is told */
-        end(fd);
-    else if (c->done < c->size)
+    if (n < 0 || linked) c->over = true; /* linked, only one that failed is told */
+    if (!c->over && c->done < c->size) {
         start_send(r, fd);
+        return;
+    }
+    c->size = 0;
+    drop_buffer(r, c);
+    if (c->receives) return; /* it tells the end as well */
+    if (c->over)
+        end(r, fd);
     else
         start_receive(r, fd);
+}
+
+static void ready(ring *r, int fd) {
+    table[fd].buffer = malloc(NET_BUFFER);
+    start_receive(r, fd);
 }
 
 static void complete(ring *r, const struct io_uring_cqe *e) {
@@ -180,16 +330,19 @@ static void complete(ring *r, const struct io_uring_cqe *e) {
     switch (e->user_data % OPERATIONS) {
     case ACCEPT: accepted(r, e); break;
     case DEALT: begin(r, about); break;
-    case RECEIVE: received(r, about, e->res); break;
+    case READY: ready(r, about); break;
+    case RECEIVE: received(r, about, e); break;
     case SEND: sent(r, about, e->res); break;
+    case CLOSE: net_check(false, "to close a connection"); break; /* a good one is not told */
     }
 }
 
 static void *loop(void *data) {
     ring *r = data;
-    ring_open(r);
+    if (r != rings) ring_open(r);
     pthread_barrier_wait(&all_open);
-    if (r == rings) start_accept(r);
+    for (int i = 0; r == rings && i < (with.accept_many ? ACCEPTS : 1); i++)
+        start_accept(r);
     for (;;) {
         ring_enter(r, 1);
         uint32_t head = *r->cq_head, tail = __atomic_load_n(r->cq_tail, __ATOMIC_ACQUIRE);
@@ -202,9 +355,14 @@ static void *loop(void *data) {
 
 int main(int argc, char **argv) {
     table = calloc(TABLE, sizeof *table);
+    if (argc > 3) try_out(argv[3]);
+    ring_open(&rings[0]); /* first of all: what does not work here is said before the port is */
     server_begin(argc, argv, server_stop_at_once);
     linked = server_mode("linked");
     sink = server_mode("sink");
+    net_check(!with.any || server_mode("echo"), "to try something out in an echo");
+    net_check(!with.direct || server.threads == 1, "no descriptors, with one thread");
+    if (with.any) net_nodelay(server.listener);
     pthread_barrier_init(&all_open, NULL, (unsigned)server.threads);
     for (int i = 1; i < server.threads; i++) {
         pthread_t t;
