@@ -10,8 +10,8 @@
  *   3. An operation has its own address as its mark; the odd ones are of this file.
  *   4. An eventfd that is polled ends a sleep: each write to it is one completion.
  *   5. When a thread ends, the system cancels what that thread had handed over: it is given again (io/given.c).
- *   6. A ring with an owner is entered by that one only, which is cheaper; others put into its queue, and interrupt
- *      it. It belongs to the thread that first looked into it: a later owner makes another one, and takes over what
+ *   6. A ring with an owner is entered by that one only, and completes nothing while he does not ask, so that what he
+ *      does elsewhere is not interrupted; others put into its queue, and interrupt his sleep. It belongs to the thread that first looked into it: a later owner makes another one, and takes over what
  *      is queued. So who leaves has everything come back that the system has. Systems before 6.1 have no such rings:
  *      then it is like the others. */
 #define _GNU_SOURCE
