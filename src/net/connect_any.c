@@ -104,6 +104,7 @@ static bool cancel_all(any *self, aw_cx *cx) {
 }
 
 static aw_poll wind_up(any *self, aw_cx *cx) {
+    stop_timer(self, cx); /* it would wake who polled before */
     return cancel_all(self, cx) ? end(self, cx, 0, AW_READY) : AW_PENDING;
 }
 
