@@ -95,9 +95,8 @@ struct aw__driver {
     const aw__driver_type *type;
     const aw_allocator *allocator;
     const void *runtime; /* whose it is, to compare */
-    const uint64_t *
-        owner; /* atomic, and what it points to: the number of the only thread that may enter, or 0;
-                              NULL: any may */
+    /* Atomic, and what it points to: the number of the only thread that may enter, or 0. NULL: any may. */
+    const uint64_t *owner;
     uint32_t generation; /* of the process that made it: in the child of a fork it is not touched */
     uint32_t refs;       /* atomic: of who uses it, and of each descriptor */
     aw__driver_counters counters;

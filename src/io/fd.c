@@ -46,9 +46,17 @@ int aw_conn_borrow(aw_conn **out, int fd) {
 int aw_conn_of_fd(aw_conn **out, int fd) {
     int flags = fcntl(fd, F_GETFL), more = fcntl(fd, F_GETFD);
     if (flags < 0 || more < 0) return -errno;
-    if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)) return -errno;
-    if (!(more & FD_CLOEXEC) && fcntl(fd, F_SETFD, more | FD_CLOEXEC)) return -errno;
-    return aw__fd_new(out, fd);
+    aw_conn *c;
+    int error = aw__fd_new(&c, fd);
+    if (error) return error;
+    if ((!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)) ||
+        (!(more & FD_CLOEXEC) && fcntl(fd, F_SETFD, more | FD_CLOEXEC))) {
+        error = -errno;
+        aw__release(((aw__fd *)c)->allocator, c, sizeof(aw__fd)); /* the number is the caller's */
+        return error;
+    }
+    *out = c;
+    return 0;
 }
 
 int aw_conn_fd(const aw_conn *c) {

@@ -627,3 +627,26 @@ ON_DRIVERS(a_task_that_reads_says_which_call_and_descriptor_it_waits_for) {
     aw_close(ends[1]);
     workers_end(rt, &m);
 }
+
+/* ---- What is refused ---------------------------------------------------------------------------- */
+
+TEST(a_descriptor_that_is_not_taken_over_stays_as_it_was) {
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, &m, NULL), *before;
+    int fds[2];
+    aw_conn *c;
+    CHECK_EQ(pipe(fds), 0);
+    before = aw_enter(rt);
+    STORE(m.refuse, 1);
+    CHECK_EQ(aw_conn_of_fd(&c, fds[0]), -ENOMEM);
+    STORE(m.refuse, 0);
+    CHECK_EQ(fcntl(fds[0], F_GETFL) & O_NONBLOCK, 0);
+    CHECK_EQ(fcntl(fds[0], F_GETFD) & FD_CLOEXEC, 0);
+    CHECK_EQ(aw_conn_of_fd(&c, fds[0]), 0);
+    CHECK_EQ(fcntl(fds[0], F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+    CHECK_EQ(fcntl(fds[0], F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    aw_close(c);
+    close(fds[1]);
+    aw_leave(before);
+    workers_end(rt, &m);
+}
