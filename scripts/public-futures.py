@@ -50,7 +50,8 @@ def main():
     if not futures:
         problems.append("no public header marks a future: '/* aw-future: NAME */'")
     names = {name for name, *_ in futures}
-    tested = {name for name, _, _, below in marks(ROOT / "tests", "cancel-at-every-await") if "TEST" in below}
+    tested = {name for name, _, _, below in marks(ROOT / "tests", "cancel-at-every-await")
+              if re.search(r"TEST|^ON_\w+\(", below, re.M)}
     for name, file, number, following in futures:
         if not following.splitlines()[0].strip():
             problems.append(f"{file}:{number}: the mark of {name} is not directly before its struct or macro")

@@ -12,6 +12,8 @@ is written. The last line is `N passed, N failed`, with `, N skipped` when some 
 import argparse
 import collections
 import concurrent.futures
+import copy
+import functools
 import os
 import re
 import resource
@@ -30,7 +32,7 @@ from runner.debugger import debugger_tests
 from runner.expected import Expected, check_text
 from runner.install import Stage, install_tests, readme_tests
 from runner.peers import peer_tests
-from runner.process import (DEFAULT_LIMIT, ROOT, Failed, Skipped, Test, TooSlow, describe, execute, join_text,
+from runner.process import (DEFAULT_LIMIT, DRIVERS, ROOT, Failed, Skipped, Test, TooSlow, describe, execute, join_text,
                             kill_running, must_run)
 
 # "portable": the tests of fibers on a library that switches stacks by ucontext.
@@ -41,22 +43,24 @@ WORKERS = {f"workers-{n}": {"AWAKE_FLAVOUR": "multi", "AWAKE_WORKERS": str(n)} f
 FLAVOURS = ["_on_the_current_thread", "_on_1_worker", "_on_2_workers", "_on_8_workers", "_on_one_thread",
             "_with_workers", "_with_a_thread_per_core"]
 # And those of input and output, each on a driver: they choose the flavour as well.
-DRIVERS = re.compile("_by_(uring|epoll|poll)(_|$)")
+BY_DRIVER = re.compile(f"_by_({'|'.join(DRIVERS)})(?:_|$)")
 # What concerns the sources and not the running library is tested once, without sanitizers.
 SOURCE_SUITES = ["compile", "headers", "coverage", "install", "readme", "cross", "debugger"]
-SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples", "peers"] + SOURCE_SUITES
+# "no-uring": tests of input and output once more, where a policy forbids io_uring.
+SUITES = PROGRAM_SUITES + list(WORKERS) + ["examples", "peers", "no-uring"] + SOURCE_SUITES
 
 # What is not run unless it is asked for: by a sanitizer, or valgrind. The interleaver of model is a single thread, and
 # sees races by itself. One worker has no races but those with the thread in block_on; what two have, eight have as well;
 # and what ASan finds on workers it finds in the tests that make them by themselves.
 LEFT_OUT = {
     "": [],
-    "address": SOURCE_SUITES + ["model", "workers-1", "workers-2", "workers-8"],
-    "thread": SOURCE_SUITES + ["model", "workers-1", "workers-2"],
-    "valgrind": SOURCE_SUITES + ["model"] + list(WORKERS),
+    "address": SOURCE_SUITES + ["model", "no-uring", "workers-1", "workers-2", "workers-8"],
+    "thread": SOURCE_SUITES + ["model", "no-uring", "workers-1", "workers-2"],
+    "valgrind": SOURCE_SUITES + ["model", "no-uring"] + list(WORKERS),
 }
 
 EXIT_SKIPPED = 77
+NO_RINGS = "no io_uring here"
 SLOWNESS = {"": 1, "address": 6, "thread": 6, "valgrind": 20}
 
 
@@ -76,6 +80,30 @@ class Settings:
         self.env = self.sanitizer_env()
         if arguments.seed is not None:
             self.env["AWAKE_TEST_SEED"] = str(arguments.seed)
+
+    def under(self, program):
+        """The same, and all that is run is run by this program of ours."""
+        changed = copy.copy(self)
+        changed.__dict__.pop("has_rings", None)
+        changed.wrapper = self.wrapper + [self.build / "tests" / "tools" / program]
+        return changed
+
+    @functools.cached_property
+    def has_rings(self):
+        """Whether the programs can have io_uring. One that needs it knows."""
+        program = self.build / "tests" / "behaviour" / "io_seccomp"
+        try:
+            run_program_test(self, self.env, program, "rings_that_are_there_are_used_when_more_are_forbidden_by_uring",
+                             DEFAULT_LIMIT)
+        except Skipped as skipped:
+            if str(skipped) != NO_RINGS:
+                raise
+            return False
+        return True
+
+    def need_driver(self, driver):
+        if driver == "uring" and not self.has_rings:
+            raise Skipped(NO_RINGS)
 
     def cached(self, name):
         """A setting of the build directory."""
@@ -142,7 +170,7 @@ def worker_tests(settings, suite, pool):
             others.update((name, test + where) for test in chosen for where in FLAVOURS)
     for program, name, run in tests_of(settings, programs, pool, WORKERS[suite]):
         # What measures time measures it on two.
-        chosen = (program, name) in others or DRIVERS.search(name)
+        chosen = (program, name) in others or BY_DRIVER.search(name)
         if not chosen and ("_timing" not in name or suite == "workers-2"):
             yield Test(suite, f"{program}/{name}" if name else program, run, alone="_timing" in name)
 
@@ -173,12 +201,15 @@ def broken(problem):
     return run
 
 
+def raise_if_skipped(done):
+    last = (done.stdout.splitlines() or [""])[-1]
+    if done.status == EXIT_SKIPPED and last.startswith("SKIP: "):
+        raise Skipped(last[len("SKIP: "):])
+
+
 def run_program_test(settings, env, program, name, limit):
     done = execute(settings.wrapper + [program, name], limit * settings.slowness, env=env)
-    if done.status == EXIT_SKIPPED:
-        last = (done.stdout.splitlines() or [""])[-1]
-        if last.startswith("SKIP: "):
-            raise Skipped(last[len("SKIP: "):])
+    raise_if_skipped(done)
     if done.status != 0:
         raise Failed(join_text(describe(done.status), done.stdout, done.stderr,
                                f"again: {''.join(f'{key}={env[key]} ' for key in env if key.startswith('AWAKE_'))}{os.path.relpath(program, ROOT)} {name}"))
@@ -187,13 +218,24 @@ def run_program_test(settings, env, program, name, limit):
 # ---- Examples, and what the headers promise -----------------------------------------------------
 
 
+def uses_the_network(example):
+    return example.startswith("8")
+
+
 def example_tests(settings):
-    for source in sorted((ROOT / "examples").glob("*.c")):
-        yield Test("examples", source.stem, lambda name=source.stem: run_example(settings, name),
-                   alone="_timing" in source.stem)
+    """Those that use the network run on each driver."""
+    for name in example_names():
+        for driver in DRIVERS if uses_the_network(name) else [None]:
+            yield Test("examples", f"{name}_by_{driver}" if driver else name,
+                       lambda name=name, driver=driver: run_example(settings, name, driver), alone="_timing" in name)
 
 
-def run_example(settings, name):
+def example_names():
+    return sorted(source.stem for source in (ROOT / "examples").glob("*.c"))
+
+
+def run_example(settings, name, driver=None):
+    settings.need_driver(driver)
     file = ROOT / "examples" / "expected" / f"{name}.txt"
     if not file.exists():
         raise Failed(f"examples/expected/{name}.txt does not exist")
@@ -208,9 +250,11 @@ def run_example(settings, name):
             raise Skipped(reason or "no reason given")
 
     arguments = shlex.split(expected.get("args", "", str))
+    env = {**settings.env, "AWAKE_DRIVER": driver} if driver else settings.env
     done = execute(settings.wrapper + [program] + arguments,
-                   expected.get("limit", DEFAULT_LIMIT) * settings.slowness, env=settings.env,
+                   expected.get("limit", DEFAULT_LIMIT) * settings.slowness, env=env,
                    terminal=True, merge=expected.has("stderr"))
+    raise_if_skipped(done)
     status = done.status if done.status >= 0 else 128 - done.status
     wanted = expected.get("exit", 0, int)
     if status != wanted:
@@ -225,6 +269,26 @@ def run_example(settings, name):
         raise Failed(f"done after {done.seconds:.2f} s, which is less than {least:g} s")
     if most is not None and done.seconds > most * settings.slowness:
         raise TooSlow(f"done after {done.seconds:.2f} s, which is more than {most * settings.slowness:g} s")
+
+
+def no_uring_tests(settings, pool):
+    """What waits for input and output, where io_uring is forbidden; not what asks for it, or forbids it by itself."""
+    forbidden = settings.under("no_uring")
+    programs = [(f"behaviour/{source.stem}", settings.build / "tests" / "behaviour" / source.stem)
+                for pattern in ("io_*.c", "net_*.c", "bytes_*.c", "embed.c")
+                for source in sorted((ROOT / "tests" / "behaviour").glob(pattern)) if source.stem != "io_seccomp"]
+    for program, name, run in tests_of(forbidden, programs, pool):
+        if "_by_uring" not in name:
+            yield Test("no-uring", f"{program}/{name}" if name else program, run, alone="_timing" in name)
+    for name in filter(uses_the_network, example_names()):
+        yield Test("no-uring", f"examples/{name}", lambda name=name: run_example(forbidden, name))
+    yield Test("no-uring", "it is out of reach", lambda: must_have_no_rings(forbidden))
+
+
+def must_have_no_rings(forbidden):
+    """Otherwise the other tests show nothing."""
+    if forbidden.has_rings:
+        raise Failed("there is an io_uring")
 
 
 def coverage_tests():
@@ -247,6 +311,8 @@ def discover(settings, suites, pool):
             yield from example_tests(settings)
         elif suite == "peers":
             yield from peer_tests(settings)
+        elif suite == "no-uring":
+            yield from no_uring_tests(settings, pool)
         elif suite == "compile":
             yield from compile_tests()
         elif suite == "headers":
@@ -329,7 +395,7 @@ def run_test(test, report, again):
 
 def is_for(driver, name):
     """Where AWAKE_DRIVER names a driver, what chooses another one by itself is left out."""
-    chosen = re.search(r"_by_(uring|epoll|poll)(?:_|$)", name)
+    chosen = BY_DRIVER.search(name)
     return not driver or not chosen or chosen.group(1) == driver
 
 

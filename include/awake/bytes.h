@@ -55,7 +55,7 @@ AW_API void aw_bytes_free(aw_bytes *b);
 
 #define AW__CALLS_INIT(type, conn)                                                                 \
     AW_FUTURE_INIT(type), 0, 0, (conn), {                                                          \
-        AW__WAITER_INIT(NULL, 0), NULL, NULL, 0, NULL, 0                                           \
+        AW__WAITER_INIT(NULL, 0), NULL, NULL, 0, NULL, 0, 0                                        \
     }
 
 /* aw-future: aw_transfer */

@@ -48,9 +48,10 @@ typedef struct aw_io {
     AW__WAITER; /* `out`: what the call returns, or a negative errno; `wants`: which call */
     aw_conn *conn;
     void *data;
-    size_t size;  /* bytes, or parts */
-    void *driver; /* private: where it is in the system's hands */
-    uint32_t has; /* private: what is to be given back, and how far it is */
+    size_t size;    /* bytes, or parts */
+    void *driver;   /* private: where it is in the system's hands */
+    uint32_t has;   /* private: what is to be given back, and how far it is */
+    uint32_t index; /* private: its place there */
 } aw_io;
 
 AW_API extern const aw_future_type aw_io_type;
@@ -71,12 +72,12 @@ enum {
 };
 
 static inline aw_io aw__io(aw_conn *c, uint32_t what, const void *data, size_t size) {
-    aw_io io = {AW__WAITER_INIT(&aw_io_type, what), c, (void *)(uintptr_t)data, size, NULL, 0};
+    aw_io io = {AW__WAITER_INIT(&aw_io_type, what), c, (void *)(uintptr_t)data, size, NULL, 0, 0};
     return io;
 }
 
-/* `out` is how many bytes, which may be fewer than asked for; 0 at the end of what can be read; or a negative errno.
- * Cancelled, nothing was read or written. */
+/* `out` is how many bytes, which may be fewer than asked for; 0 at the end of what can be read; or a negative errno:
+ * -EBADF when the connection is closed, or NULL. Cancelled, nothing was read or written. */
 static inline aw_io aw_read(aw_conn *c, void *buf, size_t size) {
     return aw__io(c, AW_IO_READ, buf, size);
 }

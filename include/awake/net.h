@@ -27,6 +27,7 @@
 #include <awake/resolve.h>
 #include <awake/semaphore.h>
 #include <awake/time.h>
+#include <awake/timeout.h>
 
 AW_C_BEGIN
 
@@ -48,11 +49,22 @@ typedef struct aw_listen_options {
     bool delay;         /* connections gather small writes (no TCP_NODELAY) */
     bool seqpacket;     /* Unix: messages with their boundaries, not a stream */
     bool replace_stale; /* Unix: a path that nobody listens on any more is taken over */
+    /* So many are accepted before somebody asks for them: see below. Not together with max_connections: -EINVAL. */
+    uint32_t ahead;
 } aw_listen_options;
 
 #define AW_LISTEN_OPTIONS                                                                          \
-    { sizeof(aw_listen_options), 0, 0, false, false, false, false, false, false }
+    { sizeof(aw_listen_options), 0, 0, false, false, false, false, false, false, 0 }
 #define AW_LISTEN(...) (&(aw_listen_options){.self_size = sizeof(aw_listen_options), __VA_ARGS__})
+
+/* Accepting ahead, with io_uring: one operation accepts all who come, until so many wait in the program. That takes less
+ * processor time where many come and go. But they count as accepted for who connects, wait here and not in the
+ * system, and end with the listener; max_connections could not hold them off.
+ *   - They may become more: the system hands over at once all who have come since the thread last looked, and only
+ *     then hears that it is enough.
+ *   - Who shares the listener gets them by way of one thread that accepts for all, and waits while that one is busy.
+ *     Where another runtime does not use io_uring, each accepts by himself from then on.
+ *   - After a close the port is free when the operation has come back, a moment later. */
 
 /* Listen. `options` may be NULL. 0 or a negative errno: -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EAFNOSUPPORT, -EINVAL for
  * what makes no sense, -EMFILE, -ENOMEM. Port 0 takes a free one: aw_listener_addr tells which. Any thread, no runtime.
@@ -67,7 +79,7 @@ AW_API int aw_listen_each(aw_listener **ls, int count, const aw_addr *addr,
                           const aw_listen_options *options);
 
 /* Take over a socket that listens already: inherited (awake/inherit.h), or received (aw_recv_fds). Of the options
- * max_connections and delay count, for connections that come from now on. 0, or a negative errno, and it is still the
+ * max_connections, delay and ahead count, for connections that come from now on. 0, or a negative errno, and it is still the
  * caller's: -EINVAL: it does not listen. */
 AW_API int aw_listener_of_fd(aw_listener **l, int fd, const aw_listen_options *options);
 
@@ -82,6 +94,15 @@ AW_API int aw_listener_addr(const aw_listener *l, aw_addr *addr);
 AW_API void aw_listener_close(aw_listener *l);
 AW_API void aw_listener_keep(aw_listener *l);
 AW_API void aw_listener_drop(aw_listener *l);
+
+typedef AW_TIMEOUT(aw_acquire) aw__pause; /* private */
+
+/* Private: the next one of a listener that accepts ahead. */
+typedef struct aw__ahead_future {
+    AW__WAITER; /* `out`: a descriptor, or a negative errno */
+    struct aw__ahead *ahead;
+    bool elsewhere;
+} aw__ahead_future;
 
 /* The next connection. `out` is 0, and the connection is in *conn; or a negative errno, -EBADF when the listener was
  * closed. Discarded, it is closed. Any number of tasks may accept from one listener.
@@ -98,8 +119,9 @@ typedef struct aw_accept_future {
     bool kept;       /* private: it has a reference, */
     bool permit;     /* and one of max_connections */
     uint32_t failed; /* private: in a row */
+    int got;
     uint64_t pause;
-    AW_SHARE(aw_io io; aw_sleep nap; aw_acquire acquire;);
+    AW_SHARE(aw_io io; aw__ahead_future next; aw_acquire acquire; aw__pause nap;);
 } aw_accept_future;
 
 AW_API extern const aw_future_type aw_type_aw_accept_future;
@@ -152,15 +174,16 @@ AW_API extern const aw_future_type aw_connect_any_type;
 
 AW_API aw_connect_any_future aw_connect_any(aw_conn **conn, const aw_addr *addrs, int count);
 
-/* Look a name up (aw_resolve), and connect to any of its addresses (at most 32). The name is borrowed until the end.
- * The errors of both. */
+/* Look a name up (aw_resolve), and connect to any of its addresses. The name is borrowed until the end. The errors of
+ * both. */
 /* aw-future: aw_connect_host */
 typedef struct aw_connect_host_future {
     AW_FRAME(int);
     aw_conn **conn;
     const char *name;
     uint16_t port;
-    aw_addr *found; /* private */
+    aw_addr *found; /* private, as all that follows */
+    int room;
     const struct aw_allocator *allocator;
     AW_SHARE(aw_resolve_future resolve; aw_connect_any_future any;);
 } aw_connect_host_future;
@@ -183,12 +206,30 @@ AW_API int aw_conn_nodelay(aw_conn *c, bool on);
 AW_API int aw_conn_keepalive(aw_conn *c, int idle, int interval, int count);
 /* Of the system's buffers, in bytes; 0 leaves one as it is. The system may give more or less. */
 AW_API int aw_conn_buffers(aw_conn *c, int receive, int send);
-/* Whether a close drops what has not been sent, and tells the other end by a reset. That is the only lingering there
- * is: to wait in a close until all is sent would block the thread; aw_shutdown, and then reading to the end, waits as
- * a task. */
+/* Whether a close drops what has not been sent, and tells the other end by a reset. (A close that waits until all is sent
+ * would block the thread: see aw_linger.) */
 AW_API int aw_conn_reset_on_close(aw_conn *c, bool on);
 /* Both in one: the other end is reset. For all, as aw_close. */
 AW_API void aw_conn_abort(aw_conn *c);
+
+typedef AW_TIMEOUT(aw_io) aw__timed_read; /* private */
+
+/* Close, but first let the other end have everything: a close while it still sends is a reset, which may cost it what it
+ * has not read yet. So no more is written, what comes is dropped, and when the other end has closed too, or after
+ * `most` nanoseconds, this one is. `out` is 0; -ETIMEDOUT; or why that failed: -ENOTCONN when the other end has
+ * reset it before. It is closed in any case, also when this is cancelled. Any kind of connection that can be shut down. */
+/* aw-future: aw_linger */
+typedef struct aw_linger_future {
+    AW_FRAME(int);
+    aw_conn *conn;
+    uint64_t most, until; /* `until` is private, as all that follows */
+    char dropped[256];
+    AW_SHARE(aw_io shutdown; aw__timed_read read;);
+} aw_linger_future;
+
+AW_API extern const aw_future_type aw_type_aw_linger_future;
+
+AW_API aw_linger_future aw_linger(aw_conn *c, uint64_t most);
 
 AW_C_END
 

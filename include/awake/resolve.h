@@ -31,7 +31,8 @@ typedef struct aw_resolve_future {
     int max;
     uint16_t port;
     const char *name;
-    struct aw__lookup *lookup; /* private */
+    struct aw__lookup *lookup;            /* private, as all that follows */
+    const struct aw_allocator *allocator; /* of `to`, with room for `max`, where all are wanted */
     aw_blocking_future job;
 } aw_resolve_future;
 

@@ -220,7 +220,9 @@ AW_API int aw_runtime_counters_sized(const aw_runtime *rt, uint32_t i, aw_worker
 /* What the runtime and its workers have asked of the system for descriptors, so far. The struct may grow at its end. */
 typedef struct aw_io_counters {
     const char *driver; /* "uring", "epoll" or "poll": what is used, from the first wait on */
-    int fallback; /* why it is not "uring" though that was wished for, or nothing was: -ENOSYS, -EPERM; or 0 */
+    /* Why it is not "uring" though that was wished for, or nothing was: -ENOSYS (of the system, or built without
+     * liburing), -EPERM; or 0. */
+    int fallback;
     uint64_t operations; /* given to the system whole, with their buffers: "uring" */
     uint64_t waits;      /* for readiness, one by one: "uring" and "poll" */
     uint64_t events;     /* that were collected */

@@ -7,7 +7,8 @@
  *                 next call and answers true, or sets `out` and answers false: it is over.
  *
  * All that a kind keeps is up to date when `next` returns, so a cancel needs nothing of its own: the call is cancelled,
- * and if it finished all the same `next` accounts for it, and what would be the next call is not made. */
+ * and if it finished all the same `next` accounts for it, and what would be the next call is not made. Of a wait
+ * (aw_readable, aw_writable) there is nothing to account for, and what `next` would do then is not done either. */
 #ifndef AW_BYTES_CALLS_H
 #define AW_BYTES_CALLS_H
 
@@ -88,12 +89,17 @@ static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next 
     return aw__calls_end(op, AW_READY);
 }
 
+static inline bool aw__calls_only_waits(const aw__calls *op) {
+    return op->io.wants == AW_IO_READABLE || op->io.wants == AW_IO_WRITABLE;
+}
+
 static inline aw_poll aw__calls_cancel(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw__calls *op = (aw__calls *)self;
     if (!self->state) return AW_CANCELLED;
     aw_poll r = aw_future_cancel(&op->io.future, cx);
     if (r == AW_PENDING) return r;
-    if (r == AW_READY && next(op, aw__calls_gave(op))) r = AW_CANCELLED;
+    if (r == AW_READY && (aw__calls_only_waits(op) || next(op, aw__calls_gave(op))))
+        r = AW_CANCELLED;
     return aw__calls_end(op, r);
 }
 

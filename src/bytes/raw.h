@@ -12,7 +12,7 @@
 
 /* Its number; -EOPNOTSUPP: it has none, or somebody else's that may block; or why it cannot be used any more. */
 static inline int aw__raw_fd(const aw_conn *c) {
-    if (c->type != &aw__fd_type) return -EOPNOTSUPP;
+    if (!c || c->type != &aw__fd_type) return -EOPNOTSUPP;
     const aw__fd *f = (const aw__fd *)c;
     int error = aw__load_relaxed(&f->error);
     return f->borrowed ? -EOPNOTSUPP : error ? error : f->fd;

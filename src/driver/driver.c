@@ -26,20 +26,22 @@ void aw__driver_keep(aw__driver *d) {
 void aw__driver_let_go(aw__driver *d) {
     if (aw__fetch_sub(&d->refs, 1u) != 1) return;
     d->type->close(d);
-    if (d->entries) aw__release(d->allocator, d->entries, d->capacity * sizeof *d->entries);
+    aw__slots_free(&d->table, d->allocator);
     aw__release(d->allocator, d, d->type->size);
 }
 
-int aw__driver_open(aw__driver **out, const aw__driver_type *type, const aw_allocator *allocator,
-                    const uint64_t *owner) {
+static int open_driver(aw__driver **out, const aw__driver_type *type, const aw_allocator *allocator,
+                       const uint64_t *owner, const aw__driver *beside) {
     aw__driver *d = aw__alloc(allocator, type->size);
     if (!d) return -ENOMEM;
     memset(d, 0, type->size);
     d->type = type;
     d->allocator = allocator;
     d->owner = owner;
+    d->beside = beside;
     d->refs = 1;
     d->generation = aw__fork_generation;
+    d->table.size = sizeof(aw__driver_entry);
     int error = type->open(d);
     if (error)
         aw__release(allocator, d, type->size);
@@ -48,33 +50,28 @@ int aw__driver_open(aw__driver **out, const aw__driver_type *type, const aw_allo
     return error;
 }
 
-/* ---- The table -------------------------------------------------------------------------------- */
-
-static int grow(aw__driver *d) {
-    uint32_t capacity = d->capacity ? 2 * d->capacity : 16;
-    aw__driver_entry *entries = aw__alloc(d->allocator, capacity * sizeof *entries);
-    if (!entries) return -ENOMEM;
-    if (d->entries) {
-        memcpy(entries, d->entries, d->capacity * sizeof *entries);
-        aw__release(d->allocator, d->entries, d->capacity * sizeof *entries);
-    }
-    for (uint32_t i = d->capacity; i < capacity; i++)
-        entries[i] = (aw__driver_entry){NULL, 0, i + 1 < capacity ? i + 2 : 0};
-    d->free = d->capacity + 1;
-    d->entries = entries;
-    d->capacity = capacity;
-    return 0;
+int aw__driver_open(aw__driver **out, const aw__driver_type *type, const aw_allocator *allocator,
+                    const uint64_t *owner) {
+    return open_driver(out, type, allocator, owner, NULL);
 }
+
+int aw__driver_open_beside(aw__driver **out, const aw__driver *of) {
+    return open_driver(out, of->type, of->allocator, NULL, of);
+}
+
+/* ---- The table -------------------------------------------------------------------------------- */
 
 int aw__driver_add(aw__driver *d, struct aw__fd *f, int fd, uint32_t *index) {
     aw__lock(&d->lock);
-    int error = d->closed ? -ESHUTDOWN : d->free ? 0 : grow(d);
-    if (!error) error = d->type->add(d, fd, d->free - 1, d->entries[d->free - 1].age);
+    int error = d->closed ? -ESHUTDOWN : 0;
+    if (!error && !aw__slots_put(&d->table, d->allocator, f, index)) error = -ENOMEM;
     if (!error) {
-        aw__driver_entry *e = &d->entries[ *index = d->free - 1];
-        d->free = e->next;
-        e->fd = f;
-        aw__driver_keep(d);
+        const aw__driver_entry *e = aw__slot(&d->table, *index);
+        error = d->type->add(d, fd, *index, e->age);
+        if (error)
+            aw__slots_take(&d->table, *index);
+        else
+            aw__driver_keep(d);
     }
     aw__unlock(&d->lock);
     return error;
@@ -83,12 +80,10 @@ int aw__driver_add(aw__driver *d, struct aw__fd *f, int fd, uint32_t *index) {
 void aw__driver_remove(aw__driver *d, int fd, uint32_t index) {
     if (AW__UNLIKELY(d->generation != aw__fork_generation)) return;
     aw__lock(&d->lock);
-    aw__driver_entry *e = &d->entries[index];
+    aw__driver_entry *e = aw__slot(&d->table, index);
     d->type->remove(d, fd, index);
-    e->fd = NULL;
     e->age++;
-    e->next = d->free;
-    d->free = index + 1;
+    aw__slots_take(&d->table, index);
     aw__unlock(&d->lock);
     aw__driver_let_go(d);
 }
@@ -97,8 +92,9 @@ void aw__driver_remove(aw__driver *d, int fd, uint32_t index) {
 
 /* Under the lock. */
 static aw__fd *find(aw__driver *d, const aw__event *e) {
-    aw__fd *f = NULL;
-    if (e->index < d->capacity && d->entries[e->index].age == e->age) f = d->entries[e->index].fd;
+    if (e->index >= d->table.count) return NULL;
+    const aw__driver_entry *at = aw__slot(&d->table, e->index);
+    aw__fd *f = at->age == e->age ? aw__slots_at(&d->table, e->index) : NULL;
     return f && aw__fd_try_keep(f) ? f : NULL;
 }
 
@@ -123,19 +119,34 @@ void aw__driver_tell(aw__driver *d, const aw__event *events, int count) {
         return;
     }
     for (int i = 0; i < count; i++)
-        aw__fd_came_back(events[i].op, events[i].result);
+        aw__fd_came_back(events[i].op, events[i].result, events[i].more);
 }
 
-void aw__driver_turn(aw__driver *d) {
+int aw__driver_turn_until(aw__driver *d, uint64_t deadline) {
     aw__event events[AW__EVENTS];
-    aw__driver_tell(d, events, d->type->collect(d, events, 0));
+    int count = d->type->collect(d, events, deadline);
+    aw__driver_tell(d, events, count);
+    return count;
+}
+
+int aw__driver_turn(aw__driver *d) {
+    return aw__driver_turn_until(d, 0);
+}
+
+/* What could be done at once is told here, too, where nobody else is sure to look soon. If something was there before, what
+ * came by handing over has not been looked at. */
+void aw__driver_hand_over(aw__driver *d) {
+    if (!d->beside)
+        d->type->flush(d);
+    else if (aw__driver_turn(d))
+        aw__driver_turn(d);
 }
 
 void aw__driver_close(aw__driver *d) {
     aw__lock(&d->lock);
     aw__store_relaxed(&d->closed, true);
-    for (uint32_t i = 0; i < d->capacity; i++) {
-        aw__fd *f = d->entries[i].fd;
+    for (uint32_t i = 0; d->type->add && i < d->table.count; i++) {
+        aw__fd *f = aw__slots_at(&d->table, i);
         if (!f || !aw__fd_try_keep(f)) continue;
         aw__unlock(&d->lock);
         aw__fd_orphan(f);

@@ -15,7 +15,10 @@
  *   5. A backend may instead take operations and complete them (`submit`): then nothing is registered, and an event
  *      names the operation that came back. Which of the two a descriptor gets is decided where it first waits.
  *   6. Where no work is stolen a backend may use something that only one thread can enter (`owner`): that thread then
- *      leaves nothing behind when it goes, and what others want of it waits until it looks.
+ *      leaves nothing behind when it goes, and what others want of it waits until it looks. So others have a driver
+ *      *beside* it, which all of them may enter: they hand over by themselves, and a cancel waits for nobody. No thread
+ *      sleeps there; what comes back is told by the owner of the first one, whose sleep it ends, by the monitor if he
+ *      is stuck, or by whoever enters it in between.
  *   7. Each registered descriptor keeps the driver's memory. When the runtime ends the driver is closed: who waits is
  *      told, and everything later is refused. */
 #ifndef AW_DRIVER_DRIVER_H
@@ -27,6 +30,7 @@
 #include <awake/alloc.h>
 
 #include "core/atomic.h"
+#include "driver/slots.h"
 
 struct aw__fd;
 struct aw_io;
@@ -47,6 +51,7 @@ typedef struct aw__event {
         uint32_t ready;
         int32_t result;
     };
+    uint32_t more; /* it is not the last one of that operation */
 } aw__event;
 
 enum { AW__EVENTS = 128 }; /* collected at a time */
@@ -81,9 +86,10 @@ typedef struct aw__driver_type {
     int (*pollable)(aw__driver *d);
 } aw__driver_type;
 
+/* A slot of the table: an aw__fd, or free. */
 typedef struct aw__driver_entry {
-    struct aw__fd *fd; /* NULL: free, and `next` is the next one */
-    uint32_t age, next;
+    uintptr_t slot;
+    uint32_t age; /* how often it has been used */
 } aw__driver_entry;
 
 /* See aw_io_counters. The first two are written under the lock; all are atomic to look at. */
@@ -97,13 +103,14 @@ struct aw__driver {
     const void *runtime; /* whose it is, to compare */
     /* Atomic, and what it points to: the number of the only thread that may enter, or 0. NULL: any may. */
     const uint64_t *owner;
+    const aw__driver *beside; /* the one that it is beside; NULL: it is not */
     uint32_t generation; /* of the process that made it: in the child of a fork it is not touched */
     uint32_t refs;       /* atomic: of who uses it, and of each descriptor */
     aw__driver_counters counters;
     uint32_t lock; /* guards what follows */
     bool closed;
-    uint32_t capacity, free; /* free: the first one, counted from 1 */
-    aw__driver_entry *entries;
+    /* Of the descriptors; or of the operations that the system has, without an age. */
+    aw__slots table;
 };
 
 extern const aw__driver_type aw__uring_driver, aw__epoll_driver, aw__poll_driver;
@@ -119,6 +126,8 @@ static inline void aw__count_call(aw__driver *d) {
 const aw__driver_type *aw__driver_named(const char *name);
 int aw__driver_open(aw__driver **d, const aw__driver_type *type, const aw_allocator *allocator,
                     const uint64_t *owner);
+/* Rule 6. Not where any thread may enter `of`. */
+int aw__driver_open_beside(aw__driver **d, const aw__driver *of);
 /* By the runtime, at its end: whoever waits is told. And when nobody can interrupt it any more. */
 void aw__driver_close(aw__driver *d);
 void aw__driver_free(aw__driver *d);
@@ -132,7 +141,11 @@ void aw__driver_remove(aw__driver *d, int fd, uint32_t index);
 
 /* Tell the descriptors. Any thread, without locks. */
 void aw__driver_tell(aw__driver *d, const aw__event *events, int count);
-/* Collect what is there, and tell. */
-void aw__driver_turn(aw__driver *d);
+/* Collect what is there, and tell. Returns how many; if they are AW__EVENTS there may be more. */
+int aw__driver_turn(aw__driver *d);
+/* Of one in which nobody sleeps: the same, and wait for it. */
+int aw__driver_turn_until(aw__driver *d, uint64_t deadline);
+/* By who is not its owner: what was queued is given to the system. */
+void aw__driver_hand_over(aw__driver *d);
 
 #endif

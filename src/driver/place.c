@@ -16,8 +16,10 @@ void aw__place_leave(aw__place *p) {
 
 void aw__place_close(aw__place *p) {
     if (p->driver) aw__driver_close(p->driver);
+    if (p->beside) aw__driver_close(p->beside);
 }
 
 void aw__place_free(aw__place *p) {
+    if (p->beside) aw__driver_free(p->beside);
     if (p->driver) aw__driver_free(p->driver);
 }

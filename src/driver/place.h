@@ -14,6 +14,9 @@ typedef struct aw__place {
     uint32_t word;
     aw__driver *driver; /* atomic; NULL until it is needed, and then always the same */
     uint64_t owner;     /* atomic: the number of the thread that sleeps there, or 0 */
+    /* Atomic; NULL until it is needed, and then always the same: for threads that may not enter the other. What comes
+     * back there ends the sleep, too, and is told by who sleeps, or looks for him. */
+    aw__driver *beside;
 } aw__place;
 
 /* By that thread: when it begins, and when another one may. */
@@ -43,14 +46,22 @@ static inline void aw__place_unpark(aw__place *p) {
     d->type->interrupt(d);
 }
 
+static inline void aw__place_turn_beside(aw__place *p) {
+    aw__driver *d = aw__load_acquire(&p->beside);
+    while (AW__UNLIKELY(d != NULL) && aw__driver_turn(d) == AW__EVENTS)
+        ; /* of what is left nobody would be told again */
+}
+
 static inline void aw__place_tell(aw__place *p, const aw__events *e) {
     if (e->count) aw__driver_tell(p->driver, e->events, e->count);
+    aw__place_turn_beside(p);
 }
 
 /* Look, without sleeping. */
 static inline void aw__place_turn(aw__place *p) {
     aw__driver *d = aw__load_acquire(&p->driver); /* another thread may have made it just now */
     if (d) aw__driver_turn(d);
+    aw__place_turn_beside(p);
 }
 
 /* At the end of the runtime; and when nobody can unpark it any more. */

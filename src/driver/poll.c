@@ -88,7 +88,7 @@ static void poll_interrupt(aw__driver *d) {
 static int poll_add(aw__driver *d, int fd, uint32_t index, uint32_t age) {
     poll_driver *p = (poll_driver *)d;
     if (index >= p->capacity) {
-        uint32_t capacity = d->capacity;
+        uint32_t capacity = p->capacity ? 2 * p->capacity : d->table.count; /* indices are dense */
         struct watched *more = aw__alloc(d->allocator, capacity * sizeof *more);
         if (!more) return -ENOMEM;
         struct set set = set_new(d, capacity);

@@ -7,13 +7,23 @@
  *      lock; system calls are made without it.
  *   2. What a worker queues on its own ring is handed over when it looks for events or goes to sleep, all in one call. Who
  *      queues something elsewhere calls `flush`.
- *   3. An operation has its own address as its mark; the odd ones are of this file.
+ *   3. An operation has its own address as its mark; the odd ones are of this file. An accept has a wait in front, linked
+ *      to it, whose mark is the next number: that is what is cancelled, and the accept with it. Both are queued at
+ *      once, so they are handed over together; and one completion comes of them: that of the accept, or of a wait that
+ *      failed.
  *   4. An eventfd that is polled ends a sleep: each write to it is one completion.
  *   5. When a thread ends, the system cancels what that thread had handed over: it is given again (io/given.c).
  *   6. A ring with an owner is entered by that one only, and completes nothing while he does not ask, so that what he
- *      does elsewhere is not interrupted; others put into its queue, and interrupt his sleep. It belongs to the thread that first looked into it: a later owner makes another one, and takes over what
- *      is queued. So who leaves has everything come back that the system has. Systems before 6.1 have no such rings:
- *      then it is like the others. */
+ *      does elsewhere is not interrupted; others put cancels into its queue, and interrupt his sleep. It belongs to the
+ *      thread that first looked into it: a later owner makes another one, and takes over what is queued. So who leaves
+ *      has everything come back that the system has. Systems before 6.1 have no such rings: then it is like the others.
+ *   7. When the program has been forbidden to enter its rings, new operations are refused, and what is queued goes back
+ *      with the same error, when no thread is in the system that could hand it over: a thread says that it enters before
+ *      it looks whether it may (both sequentially consistent). Its thread then sleeps by the eventfd alone. What
+ *      the system has already is lost to it, unless it completes by itself.
+ *   8. One that is beside such a ring has no owner, and no eventfd of its own: the system writes to the other's for each
+ *      completion. That one is never read, so a poll of it that begins later completes at once: nothing is missed
+ *      between two polls. (The system ends the poll each time, lest rings wake each other in circles.) */
 #define _GNU_SOURCE
 #include "driver/uring.h"
 
@@ -21,7 +31,7 @@
 
 #include "driver/uring_ring.h"
 
-#ifdef AW__HAVE_URING
+#ifdef AW_URING
 
 #include <fcntl.h>
 #include <poll.h>
@@ -31,44 +41,53 @@
 #include <unistd.h>
 
 #include "core/lock.h"
+#include "core/misuse.h"
 #include "io/fd.h"
 #include "io/here.h"
+#include "io/many.h"
 #include "os/fork.h"
 #include "os/park.h"
 #include "os/thread.h"
 
 enum { SUBMISSIONS = 256, COMPLETIONS = 4096, MOST = 0x7ffff000 };
 enum { WAKE = 1, IGNORED = 3 }; /* marks */
+enum {
+    ACCEPT_DONTWAIT = 2,
+    FEAT_RECVSEND_BUNDLE = 1 << 14
+}; /* of 6.10 both, missing in older headers */
 
 typedef struct uring_driver {
     aw__driver driver;
     aw__uring ring;
     int wake;
-    uint64_t thread; /* atomic: with an owner: whose ring it is; 0: nobody's yet */
-    bool armed;      /* the eventfd is polled */
-    uint32_t inside; /* operations that the system has */
+    uint64_t thread;  /* atomic: with an owner: whose ring it is; 0: nobody's yet */
+    bool armed;       /* the eventfd is polled; beside another: it is, over there */
+    uint32_t inside;  /* operations that the system has */
+    int refuses;      /* atomic: it cannot be entered any more, and why; or 0 */
+    uint32_t entered; /* atomic: threads that are in the system with it */
     /* For the submission in the same place, which reads it when it is handed over. */
     struct msghdr heads[SUBMISSIONS];
 } uring_driver;
 
-static void *pointer(uint64_t mark) {
-    return (void *)(uintptr_t)mark;
-}
-static uint64_t mark_of(const void *p) {
-    return (uint64_t)(uintptr_t)p;
+static int open_wake(const aw__driver *d) {
+    const uring_driver *of = (const uring_driver *)d->beside;
+    return of ? fcntl(of->wake, F_DUPFD_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
 static int uring_open(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
+    d->table.size = sizeof(uintptr_t);
     int error = aw__uring_open(&u->ring, SUBMISSIONS, COMPLETIONS, d->owner);
     if (error == -ENOSYS && d->owner) {
         d->owner = NULL;
         error = aw__uring_open(&u->ring, SUBMISSIONS, COMPLETIONS, false);
     }
     if (error) return error;
-    u->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (u->wake >= 0) return 0;
-    error = -errno;
+    u->wake = open_wake(d);
+    error = u->wake < 0 ? -errno : d->beside ? io_uring_register_eventfd(&u->ring, u->wake) : 0;
+    u->armed = d->beside;
+    if (!error) return 0;
+    if (u->wake >= 0) close(u->wake);
     aw__uring_close(&u->ring);
     return error;
 }
@@ -78,74 +97,41 @@ static void uring_close(aw__driver *d) {
     close(u->wake);
     if (d->generation == aw__fork_generation)
         aw__uring_close(&u->ring);
-    else
-        close(u->ring.fd); /* its memory is not there, and something else may be in its place */
+    else /* its memory is not there, and something else may be in its place */
+        close(u->ring.ring_fd);
 }
 
 /* ---- Into the ring ---------------------------------------------------------------------------- */
 
-static void prepare(struct io_uring_sqe *s, uint8_t what, int fd, const void *data, size_t size) {
-    s->opcode = what;
-    s->fd = fd;
-    s->addr = mark_of(data);
-    s->len = (uint32_t)(size < MOST ? size : MOST);
+static uint32_t at_most(size_t size) {
+    return (uint32_t)(size < MOST ? size : MOST);
 }
 
-static void prepare_poll(struct io_uring_sqe *s, int fd, uint32_t events) {
-    prepare(s, IORING_OP_POLL_ADD, fd, NULL, 0);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    events = events << 16 | events >> 16;
-#endif
-    s->poll32_events = events;
-}
-
-/* Those that move bytes: `-1` is wherever the file stands. */
-static void prepare_file(struct io_uring_sqe *s, uint8_t what, int fd, const void *data,
-                         size_t size) {
-    prepare(s, what, fd, data, size);
-    s->off = UINT64_MAX;
-}
-
-static void prepare_message(struct io_uring_sqe *s, uint8_t what, int fd, const void *head,
-                            uint32_t flags) {
-    prepare(s, what, fd, head, 1);
-    s->msg_flags = flags;
-}
-
-static void prepare_operation(uring_driver *u, struct io_uring_sqe *s, const aw_io *op) {
+/* Of a file `-1` is wherever it stands. */
+static void prepare(uring_driver *u, struct io_uring_sqe *s, const aw_io *op) {
     const aw__fd *f = (const aw__fd *)op->conn;
-    struct msghdr *head = &u->heads[s - u->ring.sqes];
+    struct msghdr *head = &u->heads[s - u->ring.sq.sqes];
+    uint32_t size = at_most(op->size);
     switch (op->wants) {
     case AW_IO_READ:
         if (f->socket)
-            prepare(s, IORING_OP_RECV, f->fd, op->data, op->size);
+            io_uring_prep_recv(s, f->fd, op->data, size, 0);
         else
-            prepare_file(s, IORING_OP_READ, f->fd, op->data, op->size);
+            io_uring_prep_read(s, f->fd, op->data, size, UINT64_MAX);
         break;
-    case AW_IO_READV: prepare_file(s, IORING_OP_READV, f->fd, op->data, op->size); break;
-    case AW_IO_WRITE:
-        prepare(s, IORING_OP_SEND, f->fd, op->data, op->size);
-        s->msg_flags = MSG_NOSIGNAL;
-        break;
+    case AW_IO_READV: io_uring_prep_readv(s, f->fd, op->data, size, UINT64_MAX); break;
+    case AW_IO_WRITE: io_uring_prep_send(s, f->fd, op->data, size, MSG_NOSIGNAL); break;
     case AW_IO_WRITEV:
         *head = (struct msghdr){.msg_iov = op->data, .msg_iovlen = op->size};
-        prepare_message(s, IORING_OP_SENDMSG, f->fd, head, MSG_NOSIGNAL);
+        io_uring_prep_sendmsg(s, f->fd, head, MSG_NOSIGNAL);
         break;
-    case AW_IO_RECVMSG:
-        prepare_message(s, IORING_OP_RECVMSG, f->fd, op->data,
-                        (uint32_t)op->size | MSG_CMSG_CLOEXEC);
-        break;
-    case AW_IO_SENDMSG:
-        prepare_message(s, IORING_OP_SENDMSG, f->fd, op->data, (uint32_t)op->size | MSG_NOSIGNAL);
-        break;
+    case AW_IO_RECVMSG: io_uring_prep_recvmsg(s, f->fd, op->data, size | MSG_CMSG_CLOEXEC); break;
+    case AW_IO_SENDMSG: io_uring_prep_sendmsg(s, f->fd, op->data, size | MSG_NOSIGNAL); break;
     case AW_IO_ACCEPT:
-        prepare(s, IORING_OP_ACCEPT, f->fd, NULL, 0);
-        s->accept_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+        io_uring_prep_accept(s, f->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        s->ioprio = op->has & AW__IO_MANY ? IORING_ACCEPT_MULTISHOT : ACCEPT_DONTWAIT;
         break;
-    case AW_IO_CONNECT:
-        prepare(s, IORING_OP_CONNECT, f->fd, op->data, 0);
-        s->off = op->size;
-        break;
+    case AW_IO_CONNECT: io_uring_prep_connect(s, f->fd, op->data, size); break;
     }
 }
 
@@ -161,27 +147,48 @@ static bool is_mine(const uring_driver *u) {
            aw__load_relaxed(&u->thread) == aw__os_thread_number();
 }
 
-/* Under the lock. Others than the owner leave half of it, so that each of theirs can be asked back while nobody
+/* Under the lock. Who has not made it his own leaves half of it, so that each operation can be asked back while nobody
  * empties it. */
+enum { LEFT = SUBMISSIONS / 2 - 1 };
 static bool leaves_room(const uring_driver *u) {
-    return aw__uring_queued(&u->ring) < SUBMISSIONS / 2 - 1;
+    return aw__uring_queued(&u->ring) < LEFT;
 }
-static bool has_room(const uring_driver *u) {
-    return is_mine(u) || leaves_room(u);
+static bool has_room(const uring_driver *u, uint32_t places) {
+    return aw__uring_queued(&u->ring) + places <= (is_mine(u) ? u->ring.sq.ring_entries : LEFT);
+}
+
+/* Rule 3. */
+static bool is_linked(const struct aw_io *op) {
+    return op->wants == AW_IO_ACCEPT &&
+           !(aw__load_relaxed(&op->has) & (AW__IO_MANY | AW__IO_POLLED));
+}
+static uint64_t mark_of_wait(const struct aw_io *op) {
+    return (uintptr_t)op + 1;
+}
+
+static void push_wait_in_front(uring_driver *u, const struct aw_io *op) {
+    struct io_uring_sqe *s = io_uring_get_sqe(&u->ring);
+    io_uring_prep_poll_add(s, ((aw__fd *)op->conn)->fd, POLLIN);
+    s->flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
+    io_uring_sqe_set_data64(s, mark_of_wait(op));
 }
 
 static int uring_submit(aw__driver *d, struct aw_io *op, uint32_t poll) {
     uring_driver *u = (uring_driver *)d;
+    bool linked = is_linked(op);
     aw__lock(&d->lock);
-    struct io_uring_sqe *s = d->closed || !has_room(u) ? NULL : aw__uring_next(&u->ring);
-    int error = s ? 0 : d->closed ? -ESHUTDOWN : -EBUSY;
-    if (s) {
+    int error = d->closed ? -ESHUTDOWN : aw__load_relaxed(&u->refuses);
+    if (!error && !has_room(u, linked ? 2 : 1)) error = -EBUSY;
+    if (!error && !aw__slots_put(&d->table, d->allocator, op, &op->index)) error = -ENOMEM;
+    if (!error) {
+        if (linked) push_wait_in_front(u, op);
+        struct io_uring_sqe *s = io_uring_get_sqe(&u->ring);
         if (poll)
-            prepare_poll(s, ((aw__fd *)op->conn)->fd,
-                         poll == AW__READABLE ? POLLIN | POLLRDHUP | POLLPRI : POLLOUT);
+            io_uring_prep_poll_add(s, ((aw__fd *)op->conn)->fd,
+                                   poll == AW__READABLE ? POLLIN | POLLRDHUP | POLLPRI : POLLOUT);
         else
-            prepare_operation(u, s, op);
-        s->user_data = mark_of(op);
+            prepare(u, s, op);
+        io_uring_sqe_set_data(s, op);
         aw__uring_push(&u->ring);
         u->inside++;
         aw__count_one(poll ? &d->counters.waits : &d->counters.operations);
@@ -190,17 +197,22 @@ static int uring_submit(aw__driver *d, struct aw_io *op, uint32_t poll) {
     return error;
 }
 
+/* Under the lock. False: the queue is full. */
+static bool push_cancel(uring_driver *u, struct aw_io *op) {
+    struct io_uring_sqe *s = io_uring_get_sqe(&u->ring);
+    if (!s) return false;
+    io_uring_prep_cancel64(s, is_linked(op) ? mark_of_wait(op) : (uintptr_t)op, 0);
+    io_uring_sqe_set_data64(s, IGNORED);
+    aw__uring_push(&u->ring);
+    return true;
+}
+
 static int uring_cancel(aw__driver *d, struct aw_io *op) {
     uring_driver *u = (uring_driver *)d;
     aw__lock(&d->lock);
-    struct io_uring_sqe *s = aw__uring_next(&u->ring);
-    if (s) {
-        prepare(s, IORING_OP_ASYNC_CANCEL, -1, op, 0);
-        s->user_data = IGNORED;
-        aw__uring_push(&u->ring);
-    }
+    bool pushed = push_cancel(u, op);
     aw__unlock(&d->lock);
-    return s ? 0 : -EBUSY;
+    return pushed ? 0 : -EBUSY;
 }
 
 static void uring_interrupt(aw__driver *d) {
@@ -209,9 +221,22 @@ static void uring_interrupt(aw__driver *d) {
     errno = saved;
 }
 
+/* Rule 7. */
+static void begin_refusing(uring_driver *u, int error) {
+    int none = 0;
+    if (aw__cas_seq(&u->refuses, &none, error))
+        aw__rt_log(u->driver.runtime, AW_LOG_PROBLEM,
+                   "io_uring is not allowed any more: %s; what is with the system may stay there",
+                   strerror(-error));
+}
+
 static void enter(uring_driver *u, uint64_t deadline) {
     aw__count_call(&u->driver);
-    aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
+    aw__fetch_add_seq(&u->entered, 1u);
+    int error = aw__load_seq(&u->refuses);
+    if (!error) error = aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
+    if (error) begin_refusing(u, error);
+    aw__fetch_sub_seq(&u->entered, 1u);
     /* It failed: the system is short of something. The owner, who may sleep, tries again. */
     if (aw__uring_queued(&u->ring) && !aw__driver_is_own(&u->driver)) uring_interrupt(&u->driver);
 }
@@ -228,29 +253,43 @@ static void uring_flush(aw__driver *d) {
 
 /* Under the lock. When the queue is full it is done next time: then this thread does not sleep either. */
 static void arm(uring_driver *u) {
-    struct io_uring_sqe *s = u->armed ? NULL : aw__uring_next(&u->ring);
+    struct io_uring_sqe *s = u->armed ? NULL : io_uring_get_sqe(&u->ring);
     if (!s) return;
-    prepare_poll(s, u->wake, POLLIN);
-    s->len = IORING_POLL_ADD_MULTI;
-    s->user_data = WAKE;
+    io_uring_prep_poll_multishot(s, u->wake, POLLIN);
+    io_uring_sqe_set_data64(s, WAKE);
     aw__uring_push(&u->ring);
     u->armed = true;
+}
+
+/* Under the lock: the system has it no more. */
+static void forget(uring_driver *u, const struct aw_io *op) {
+    aw__slots_take(&u->driver.table, op->index);
+    u->inside--;
 }
 
 /* Under the lock. `woken`: an interrupt is among them. */
 static int reap(uring_driver *u, aw__event *events, bool *woken) {
     int count = 0;
+    uint32_t head, seen = 0;
     struct io_uring_cqe *c;
-    for (; count < AW__EVENTS && (c = aw__uring_peek(&u->ring)); aw__uring_pop(&u->ring)) {
+    io_uring_for_each_cqe(&u->ring, head, c) {
+        if (count == AW__EVENTS) break;
+        seen++;
         if (c->user_data == WAKE) {
             u->armed = c->flags & IORING_CQE_F_MORE;
             *woken = true;
         }
-        if (c->user_data & 1) continue;
-        events[count].op = pointer(c->user_data);
-        events[count++].result = c->res;
-        u->inside--;
+        if (c->user_data == WAKE || c->user_data == IGNORED) continue;
+        aw__event *e = &events[count++];
+        *e = (aw__event){.op = (struct aw_io *)(uintptr_t)(c->user_data & ~(uint64_t)1),
+                         .result = c->res,
+                         .more = c->flags & IORING_CQE_F_MORE};
+        if (e->more)
+            aw__many_count(e->op);
+        else
+            forget(u, e->op);
     }
+    io_uring_cq_advance(&u->ring, seen);
     return count;
 }
 
@@ -258,15 +297,16 @@ static int reap(uring_driver *u, aw__event *events, bool *woken) {
 static void move_queue(uring_driver *u, const aw__uring *from, aw__uring *to) {
     struct msghdr heads[SUBMISSIONS];
     memcpy(heads, u->heads, sizeof heads);
-    for (uint32_t at = aw__load_acquire(from->sq_head); at != *from->sq_tail; at++) {
-        uint32_t place = at & from->sq_mask;
-        const struct io_uring_sqe *old = &from->sqes[place];
+    for (uint32_t at = aw__load_acquire(from->sq.khead); at != from->sq.sqe_tail; at++) {
+        uint32_t place = at & from->sq.ring_mask;
+        const struct io_uring_sqe *old = &from->sq.sqes[place];
         if (old->user_data == WAKE) continue; /* it will be armed again */
-        struct io_uring_sqe *s = aw__uring_next(to);
+        struct io_uring_sqe *s = io_uring_get_sqe(to);
         *s = *old;
-        if (old->addr == mark_of(&u->heads[place])) {
-            s->addr = mark_of(&u->heads[s - to->sqes]);
-            u->heads[s - to->sqes] = heads[place];
+        if (old->addr == (uintptr_t)&u->heads[place]) {
+            struct msghdr *head = &u->heads[s - to->sq.sqes];
+            s->addr = (uintptr_t)head;
+            *head = heads[place];
         }
         aw__uring_push(to);
     }
@@ -296,7 +336,8 @@ static bool adopt(uring_driver *u) {
     return !error;
 }
 
-/* An interrupt was found by one who only looks: the owner may be about to sleep. */
+/* An interrupt was found by one who only looks: the owner may be about to sleep, or somebody else to wait for the ring
+ * itself (runtime/embed.c). */
 static void pass_on(uring_driver *u) {
     bool armed = false;
     for (int tries = 0; tries < 2 && !armed; tries++) { /* the queue may be full, once */
@@ -306,12 +347,51 @@ static void pass_on(uring_driver *u) {
         aw__unlock(&u->driver.lock);
         if (aw__uring_queued(&u->ring)) enter(u, 0);
     }
-    uring_interrupt(&u->driver);
+    if (!aw__driver_is_own(&u->driver)) uring_interrupt(&u->driver);
+}
+
+/* A glance, for one that is looked into often, and mostly in vain. */
+static bool has_nothing(const uring_driver *u) {
+    return aw__uring_is_empty(&u->ring) && !aw__uring_queued(&u->ring) &&
+           !aw__uring_holds_back(&u->ring);
+}
+
+/* Under the lock: what is queued for a ring that nobody will enter. */
+static int give_back(uring_driver *u, aw__event *events, int error) {
+    int count = 0;
+    struct io_uring_sq *q = &u->ring.sq;
+    for (; count < AW__EVENTS && q->sqe_tail != aw__load_acquire(q->khead); q->sqe_tail--) {
+        const struct io_uring_sqe *s = &q->sqes[(q->sqe_tail - 1) & q->ring_mask];
+        if (s->user_data & 1) continue;
+        aw__event *e = &events[count++];
+        *e = (aw__event){.op = (struct aw_io *)(uintptr_t)s->user_data, .result = error};
+        forget(u, e->op);
+    }
+    aw__uring_push(&u->ring);
+    return count;
+}
+
+/* Rule 7: what can be done without entering. */
+static int collect_outside(uring_driver *u, aw__event *events, uint64_t deadline) {
+    enum { GLANCE = 10 /* ms: the system may complete something by itself */ };
+    bool woken = false;
+    aw__lock(&u->driver.lock);
+    int count = reap(u, events, &woken);
+    if (!count && !aw__load_seq(&u->entered))
+        count = give_back(u, events, aw__load_relaxed(&u->refuses));
+    aw__unlock(&u->driver.lock);
+    if (count || !deadline) return count;
+    uint64_t now = aw__os_now(), left = deadline > now ? (deadline - now) / 1000000 + 1 : 0;
+    struct pollfd wake = {u->wake, POLLIN, 0};
+    eventfd_t taken;
+    if (poll(&wake, 1, left < GLANCE ? (int)left : GLANCE) == 1) eventfd_read(u->wake, &taken);
+    return 0;
 }
 
 static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     uring_driver *u = (uring_driver *)d;
     bool woken = false, looks = !deadline;
+    if (d->beside && looks && has_nothing(u)) return 0;
     if (!is_own(d)) {       /* nothing is there that its owner does not find */
         aw__lock(&d->lock); /* the next owner may be about to make another ring of it */
         bool queued = aw__uring_queued(&u->ring);
@@ -323,6 +403,7 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
         if (deadline) aw__os_nap(); /* too many descriptors, or no memory: it may be better soon */
         return 0;
     }
+    if (AW__UNLIKELY(aw__load_relaxed(&u->refuses))) return collect_outside(u, events, deadline);
     aw__lock(&d->lock);
     arm(u);
     if (!u->armed) deadline = 0;
@@ -336,31 +417,31 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
         count = reap(u, events, &woken);
         aw__unlock(&d->lock);
     }
-    if (woken && looks && !aw__driver_is_own(d)) pass_on(u);
+    if (woken && looks && !aw__load_relaxed(&d->owner)) pass_on(u);
     return count;
 }
 
 static int uring_pollable(aw__driver *d) {
-    return ((uring_driver *)d)->ring.fd;
+    return ((uring_driver *)d)->ring.ring_fd;
 }
 
 /* Under the lock: how many operations are queued, and not handed over. */
 static uint32_t count_queued(const uring_driver *u) {
     uint32_t count = 0;
-    for (uint32_t at = aw__load_acquire(u->ring.sq_head); at != *u->ring.sq_tail; at++)
-        count += !(u->ring.sqes[at & u->ring.sq_mask].user_data & 1);
+    const struct io_uring_sq *q = &u->ring.sq;
+    for (uint32_t at = aw__load_acquire(q->khead); at != q->sqe_tail; at++)
+        count += !(q->sqes[at & q->ring_mask].user_data & 1);
     return count;
 }
 
-/* Under the lock: cancel whatever there is. False: the queue is full. */
-static bool push_cancel_all(uring_driver *u) {
-    struct io_uring_sqe *s = aw__uring_next(&u->ring);
-    if (!s) return false;
-    prepare(s, IORING_OP_ASYNC_CANCEL, -1, NULL, 0);
-    s->cancel_flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL;
-    s->user_data = IGNORED;
-    aw__uring_push(&u->ring);
-    return true;
+/* Under the lock: ask for a batch of all that there is, from `*at` on. How many to hand over: those in front go with
+ * them. (The system can cancel all it has by itself, but takes the square of their number for it.) */
+static uint32_t push_cancels(uring_driver *u, uint32_t *at) {
+    for (; *at < u->driver.table.count; ++*at) {
+        struct aw_io *op = aw__slots_at(&u->driver.table, *at);
+        if (op && !push_cancel(u, op)) break;
+    }
+    return aw__uring_queued(&u->ring);
 }
 
 /* Everything that the system has comes back. What is queued stays there for the next owner; unless it is the end, or
@@ -368,17 +449,22 @@ static bool push_cancel_all(uring_driver *u) {
 static void bring_back(uring_driver *u, bool all) {
     aw__event events[AW__EVENTS];
     bool woken = false;
+    uint32_t at = 0;
     for (int round = 0;; round++) {
         aw__lock(&u->driver.lock);
         bool full = round == 0 && !leaves_room(u);
         uint32_t inside = u->inside - (all || full ? 0 : count_queued(u)), submit = 0;
-        /* Those in front of it go with it. Once should do: but what if it was too early for one of them? */
-        if (inside && round % 16 == 0)
-            submit = push_cancel_all(u) ? aw__uring_queued(&u->ring) : SUBMISSIONS;
+        /* Once should do: but what if it was too early for one of them? */
+        if (round % 16 == 0 && at >= u->driver.table.count) at = 0;
+        if (inside && at < u->driver.table.count) submit = push_cancels(u, &at);
         aw__unlock(&u->driver.lock);
         if (!inside) return;
         aw__count_call(&u->driver);
-        aw__uring_enter(&u->ring, submit, aw__os_now() + 1000000);
+        int error = aw__uring_enter(&u->ring, submit, aw__os_now() + 1000000);
+        if (error) {
+            begin_refusing(u, error);
+            aw__os_nap();
+        }
         aw__lock(&u->driver.lock);
         int count = reap(u, events, &woken);
         aw__unlock(&u->driver.lock);
@@ -386,19 +472,35 @@ static void bring_back(uring_driver *u, bool all) {
     }
 }
 
-/* Under the lock: what is queued for a ring that nobody will enter. */
-static int give_back(uring_driver *u, aw__event *events) {
+/* Under the lock, by the owner who leaves: of what is queued the operations that work for others too (io/many.h), who
+ * do not wait for the next owner of this ring. Nobody else enters it: so they can be made into nothing. */
+static int give_back_many(uring_driver *u, aw__event *events) {
     int count = 0;
-    uint32_t at = *u->ring.sq_tail, head = aw__load_acquire(u->ring.sq_head);
-    for (; count < AW__EVENTS && at != head; at--) {
-        const struct io_uring_sqe *s = &u->ring.sqes[(at - 1) & u->ring.sq_mask];
-        if (s->user_data & 1) continue;
-        events[count].op = pointer(s->user_data);
-        events[count++].result = -ECANCELED;
-        u->inside--;
+    const struct io_uring_sq *q = &u->ring.sq;
+    for (uint32_t at = *q->khead; at != q->sqe_tail && count < AW__EVENTS; at++) {
+        struct io_uring_sqe *s = &q->sqes[at & q->ring_mask];
+        struct aw_io *op = (struct aw_io *)(uintptr_t)s->user_data;
+        if (s->user_data & 1 || !(aw__load_relaxed(&op->has) & AW__IO_MANY)) continue;
+        events[count++] = (aw__event){.op = op, .result = -ECANCELED};
+        io_uring_prep_nop(s);
+        io_uring_sqe_set_data64(s, IGNORED);
+        forget(u, op);
     }
-    aw__store_release(u->ring.sq_tail, at);
     return count;
+}
+
+static int give_back_rest(uring_driver *u, aw__event *events) {
+    return give_back(u, events, -ECANCELED);
+}
+
+static void give_back_all(uring_driver *u, int (*give)(uring_driver *, aw__event *)) {
+    aw__event events[AW__EVENTS];
+    for (int count = 1; count;) {
+        aw__lock(&u->driver.lock);
+        count = give(u, events);
+        aw__unlock(&u->driver.lock);
+        aw__driver_tell(&u->driver, events, count);
+    }
 }
 
 /* What the system has comes back before the only thread leaves that can ask for it, and at the end. Nothing can be
@@ -406,18 +508,12 @@ static int give_back(uring_driver *u, aw__event *events) {
  * over at this moment. */
 static void uring_drain(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
-    aw__event events[AW__EVENTS];
     bool closed = aw__load_relaxed(&d->closed);
-    if (is_own(d) && is_mine(u)) {
+    if (!closed) give_back_all(u, give_back_many);
+    if (is_own(d) && is_mine(u))
         bring_back(u, closed);
-        return;
-    }
-    for (int count = closed; count;) {
-        aw__lock(&d->lock);
-        count = give_back(u, events);
-        aw__unlock(&d->lock);
-        aw__driver_tell(d, events, count);
-    }
+    else if (closed)
+        give_back_all(u, give_back_rest);
 }
 
 static int uring_share(aw__driver *d) {
@@ -445,6 +541,12 @@ const aw__driver_type aw__uring_driver = {
     .share = uring_share,
 };
 
+static bool accepts; /* atomic */
+
+bool aw__uring_accepts(void) {
+    return aw__load_relaxed(&accepts);
+}
+
 /* Whether all that is used is known to this system, and allowed. */
 static int probe(void) {
     static const uint8_t needed[] = {IORING_OP_POLL_ADD, IORING_OP_ASYNC_CANCEL, IORING_OP_RECV,
@@ -454,17 +556,16 @@ static int probe(void) {
     aw__uring u;
     int error = aw__uring_open(&u, 4, 8, false);
     if (error) return error;
+    aw__store_relaxed(&accepts, u.features & FEAT_RECVSEND_BUNDLE);
     union {
         struct io_uring_probe head; /* its `ops` follow it */
         char room[sizeof(struct io_uring_probe) + 256 * sizeof(struct io_uring_probe_op)];
     } known = {.room = {0}};
-    if (syscall(__NR_io_uring_register, u.fd, IORING_REGISTER_PROBE, &known, 256) < 0)
-        error = -errno;
+    error = io_uring_register_probe(&u, &known.head, 256);
     for (size_t i = 0; i < sizeof needed && !error; i++)
-        if (!(known.head.ops[needed[i]].flags & IO_URING_OP_SUPPORTED)) error = -ENOSYS;
+        if (!io_uring_opcode_supported(&known.head, needed[i])) error = -ENOSYS;
     /* Forbidden, it would not sleep either. */
-    if (!error && syscall(__NR_io_uring_enter, u.fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0) < 0)
-        error = -errno;
+    if (!error) error = io_uring_get_events(&u);
     aw__uring_close(&u);
     return error;
 }
@@ -473,6 +574,10 @@ static int probe(void) {
 
 static int probe(void) {
     return -ENOSYS;
+}
+
+bool aw__uring_accepts(void) {
+    return false;
 }
 
 const aw__driver_type aw__uring_driver = {.name = "uring"};

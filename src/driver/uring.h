@@ -7,4 +7,7 @@
 /* Whether rings can be made here: 0, or why not: -ENOSYS, -EPERM, … It is tried once. */
 int aw__uring_works(void);
 
+/* Whether they can accept without keeping a connection from others: uring.c. Since 6.10. */
+bool aw__uring_accepts(void);
+
 #endif

@@ -3,6 +3,7 @@
  * What all connections have: the futures and calls that go to their kind. */
 #include <awake/io.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@ void aw_close(aw_conn *c) {
 }
 
 void aw_conn_keep(aw_conn *c) {
-    c->type->keep(c);
+    if (c) c->type->keep(c);
 }
 
 void aw_conn_drop(aw_conn *c) {
@@ -20,12 +21,14 @@ void aw_conn_drop(aw_conn *c) {
 
 static aw_poll io_poll(aw_future *self, aw_cx *cx) {
     aw_io *op = (aw_io *)self;
-    return op->conn->type->poll(op, cx);
+    if (AW__LIKELY(op->conn)) return op->conn->type->poll(op, cx);
+    op->out = -EBADF; /* it was never opened */
+    return AW_READY;
 }
 
 static aw_poll io_cancel(aw_future *self, aw_cx *cx) {
     aw_io *op = (aw_io *)self;
-    return op->conn->type->cancel(op, cx);
+    return op->conn ? op->conn->type->cancel(op, cx) : AW_CANCELLED;
 }
 
 /* A connection that nobody takes. */

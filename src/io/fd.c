@@ -16,31 +16,45 @@ enum { TICK = 8 };
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
-static int make(aw_conn **out, int fd, bool borrowed) {
-    const aw_allocator *a = aw__allocator_for(NULL);
-    aw__fd *f = aw__alloc(a, sizeof *f);
+static const aw_allocator *allocator_of(uintptr_t owner) {
+    return owner & 1 ? ((aw__fd_end *)(owner - 1))->allocator : (const aw_allocator *)owner;
+}
+
+/* Of the rest the caller says what is not 0. */
+static int make(aw_conn **out, aw__fd rest) {
+    aw__fd *f = aw__alloc(allocator_of(rest.owner), sizeof *f);
     if (!f) return -ENOMEM;
-    int protocol;
-    socklen_t size = sizeof protocol;
-    bool socket = getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0;
-    *f = (aw__fd){.socket = socket,
-                  .drains = socket && protocol == IPPROTO_TCP,
-                  .borrowed = borrowed,
-                  .conn = {&aw__fd_type},
-                  .refs = 1,
-                  .ready = AW__BOTH,
-                  .fd = fd,
-                  .allocator = a};
+    *f = rest;
+    f->conn.type = &aw__fd_type;
+    f->refs = 1;
+    f->ready = AW__BOTH;
     *out = &f->conn;
     return 0;
 }
 
+static int make_of(aw_conn **out, int fd, bool borrowed) {
+    int protocol;
+    socklen_t size = sizeof protocol;
+    bool socket = getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0;
+    return make(out, (aw__fd){.fd = fd,
+                              .socket = socket,
+                              .drains = socket && protocol == IPPROTO_TCP,
+                              .borrowed = borrowed,
+                              .owner = (uintptr_t)aw__allocator_for(NULL)});
+}
+
 int aw__fd_new(aw_conn **out, int fd) {
-    return make(out, fd, false);
+    return make_of(out, fd, false);
+}
+
+int aw__fd_new_accepted(aw_conn **out, int fd, const aw__fd *listener, aw__fd_end *end) {
+    uintptr_t owner = end ? (uintptr_t)end + 1 : (uintptr_t)aw__allocator_for(NULL);
+    return make(out,
+                (aw__fd){.fd = fd, .socket = true, .drains = listener->drains, .owner = owner});
 }
 
 int aw_conn_borrow(aw_conn **out, int fd) {
-    return fcntl(fd, F_GETFD) < 0 ? -errno : make(out, fd, true);
+    return fcntl(fd, F_GETFD) < 0 ? -errno : make_of(out, fd, true);
 }
 
 int aw_conn_of_fd(aw_conn **out, int fd) {
@@ -52,7 +66,8 @@ int aw_conn_of_fd(aw_conn **out, int fd) {
     if ((!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)) ||
         (!(more & FD_CLOEXEC) && fcntl(fd, F_SETFD, more | FD_CLOEXEC))) {
         error = -errno;
-        aw__release(((aw__fd *)c)->allocator, c, sizeof(aw__fd)); /* the number is the caller's */
+        aw__fd *f = (aw__fd *)c;
+        aw__release(allocator_of(f->owner), f, sizeof *f); /* the number is the caller's */
         return error;
     }
     *out = c;
@@ -60,7 +75,7 @@ int aw_conn_of_fd(aw_conn **out, int fd) {
 }
 
 int aw_conn_fd(const aw_conn *c) {
-    return c->type == &aw__fd_type ? ((const aw__fd *)c)->fd : -EBADF;
+    return c && c->type == &aw__fd_type ? ((const aw__fd *)c)->fd : -EBADF;
 }
 
 static void fd_keep(aw_conn *c) {
@@ -71,34 +86,34 @@ void aw__fd_let_go(aw__fd *f) {
     if (aw__fetch_sub(&f->refs, 1u) != 1) return;
     if (f->driver) aw__driver_remove(f->driver, f->fd, f->index);
     if (!f->borrowed) close(f->fd);
-    if (f->end) f->end->gone(f->end);
-    aw__release(f->allocator, f, sizeof *f);
+    aw__fd_end *end = f->owner & 1 ? (aw__fd_end *)(f->owner - 1) : NULL;
+    aw__release(allocator_of(f->owner), f, sizeof *f);
+    if (end) end->gone(end);
 }
 
 /* ---- Who waits -------------------------------------------------------------------------------- */
 
-/* The first that is not in the system's hands. */
-static aw__waiter *first_of(aw__fd *f, int direction) {
-    aw__waiter *w = f->waiters[direction].first;
-    while (w && ((aw_io *)w)->driver)
-        w = w->next;
-    return w;
+/* The first of these that is not in the system's hands. */
+static aw_io *first_of(aw__fd *f, uint32_t directions) {
+    aw_io *op = (aw_io *)f->waiters;
+    while (op && (op->driver || !(aw__io_direction(op) & directions)))
+        op = (aw_io *)op->next;
+    return op;
 }
 
 /* With the lock; without it afterwards. */
 static void end_waits_and_unlock(aw__fd *f, uint32_t directions, int out) {
     aw__wakes wakes = {.count = 0};
-    aw__waiter *w;
-    for (int i = 0; i < 2; i++)
-        while (directions & (1u << i) && (w = first_of(f, i))) {
-            if (aw__wakes_full(&wakes)) {
-                aw__unlock(&f->lock);
-                aw__wakes_run(&wakes);
-                aw__lock(&f->lock);
-                continue;
-            }
-            aw__waiter_end(&f->waiters[i], w, out, &wakes);
+    for (aw_io *op; (op = first_of(f, directions));) {
+        if (aw__wakes_full(&wakes)) {
+            aw__unlock(&f->lock);
+            aw__wakes_run(&wakes);
+            aw__lock(&f->lock);
+            continue;
         }
+        aw__fd_unlink(f, op);
+        aw__waiter_tell((aw__waiter *)op, out, &wakes);
+    }
     aw__unlock(&f->lock);
     aw__wakes_run(&wakes);
 }
@@ -167,7 +182,7 @@ static int attempt(aw_io *op, uint32_t direction) {
 /* It is registered with another runtime, which may be one that nobody runs, and nobody waits for it there. */
 static bool is_left_elsewhere(const aw__fd *f, const aw_cx *cx) {
     const aw_runtime *rt = aw_cx_runtime(cx);
-    return rt && f->driver->runtime != rt && !f->waiters[0].first && !f->waiters[1].first;
+    return rt && f->driver->runtime != rt && !f->waiters;
 }
 
 /* Under the lock: wait, or say why not; AW__IO_AGAIN: something came. */
@@ -186,7 +201,7 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
         aw__store_release(&f->driver, here);
     }
     if (f->driver->type->want) f->driver->type->want(f->driver, f->index, direction);
-    aw__waiters_add(&f->waiters[direction == AW__WRITABLE], (aw__waiter *)op);
+    aw__fd_link(f, op);
     op->waker = *cx->waker;
     op->future.state = AW__WAITING;
     return AW__IO_WAITS;
@@ -266,7 +281,7 @@ static aw_poll fd_cancel(aw_io *op, aw_cx *cx) {
     if (aw__io_is_given(op)) return aw__io_take_back(op, cx);
     if (aw__wait_began((aw__waiter *)op)) {
         aw__lock(&f->lock);
-        aw__wait_leave(&f->waiters[aw__io_direction(op) == AW__WRITABLE], (aw__waiter *)op);
+        if (op->future.state == AW__WAITING) aw__fd_unlink(f, op);
         aw__unlock(&f->lock);
         aw__wait_disarm((aw__waiter *)op, cx);
     }

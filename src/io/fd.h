@@ -30,23 +30,25 @@ typedef struct aw__fd aw__fd;
 /* Who wants to know that a descriptor has been closed: told once, by whoever let go last. */
 typedef struct aw__fd_end {
     void (*gone)(struct aw__fd_end *end);
+    const aw_allocator *allocator; /* of the descriptor too */
 } aw__fd_end;
 
+/* Many programs have little else than many of these: with what malloc adds it is 64 bytes. */
 struct aw__fd {
     aw_conn conn;
     uint32_t refs;  /* atomic */
     uint32_t ready; /* atomic: AW__READABLE, AW__WRITABLE, AW__MORE, and the tick */
-    uint32_t lock;  /* guards what follows */
-    int error;      /* why nothing goes on any more, or 0; atomic to peek at */
     int fd;
-    bool socket, borrowed;
-    bool drains;        /* a read that gets less than it asked for has left nothing: TCP */
-    uint32_t index;     /* with the driver */
-    aw__driver *driver; /* NULL: not registered; atomic to peek at */
-    aw__waiters waiters[2];
-    const aw_allocator *allocator;
-    aw__fd_end *end; /* or NULL */
+    bool socket : 1, borrowed : 1;
+    bool drains : 1;     /* a read that gets less than it asked for has left nothing: TCP */
+    int16_t error;       /* why nothing goes on any more, or 0; atomic to peek at */
+    uint32_t lock;       /* guards that, and what follows */
+    uint32_t index;      /* with the driver */
+    aw__driver *driver;  /* NULL: not registered; atomic to peek at */
+    aw__waiter *waiters; /* the first of those that wait; its `prev` is the last */
+    uintptr_t owner;     /* its allocator; or, odd, its aw__fd_end, which knows that */
 };
+_Static_assert(sizeof(aw__fd) <= 56, "see above");
 
 extern const aw_conn_type aw__fd_type;
 
@@ -61,17 +63,44 @@ static inline bool aw__fd_try_keep(aw__fd *f) {
     return refs;
 }
 void aw__fd_let_go(aw__fd *f);
-/* Of one that does not block, and is closed on exec. */
+/* Of one that does not block, and is closed on exec. And of one of the same kind as a listener; `end` may be NULL. */
 int aw__fd_new(aw_conn **out, int fd);
+int aw__fd_new_accepted(aw_conn **out, int fd, const aw__fd *listener, aw__fd_end *end);
+
+/* Who waits, first come first; under the lock. */
+static inline void aw__fd_link(aw__fd *f, aw_io *op) {
+    aw__waiter *w = (aw__waiter *)op, *first = f->waiters;
+    w->prev = first ? first->prev : w;
+    w->next = NULL;
+    if (!first) {
+        f->waiters = w;
+        return;
+    }
+    w->prev->next = w;
+    first->prev = w;
+}
+static inline void aw__fd_unlink(aw__fd *f, aw_io *op) {
+    aw__waiter *w = (aw__waiter *)op;
+    if (w->next)
+        w->next->prev = w->prev;
+    else
+        f->waiters->prev = w->prev; /* it was the last */
+    if (f->waiters == w)
+        f->waiters = w->next;
+    else
+        w->prev->next = w->next;
+    w->next = w->prev = NULL;
+}
 
 /* Of operations, in both files: what is to be given back, and how far it is; while it waits, under the lock. `out` of
  * a wait that is over, but has no result yet, is AW__IO_AGAIN. */
 enum {
-    AW__IO_HELD = 1,       /* a reference */
-    AW__IO_CONNECTING = 2, /* the call has been made */
-    AW__IO_BY_HAND = 4,    /* the system will only say when */
-    AW__IO_POLLED = 8,     /* it is asked to */
-    AW__IO_ASKED_BACK = 16 /* cancelled, or its descriptor was closed */
+    AW__IO_HELD = 1,        /* a reference */
+    AW__IO_CONNECTING = 2,  /* the call has been made */
+    AW__IO_BY_HAND = 4,     /* the system will only say when */
+    AW__IO_POLLED = 8,      /* it is asked to */
+    AW__IO_ASKED_BACK = 16, /* cancelled, or its descriptor was closed */
+    AW__IO_MANY = 32        /* it comes back more than once: many.h */
 };
 enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS, AW__IO_LATER };
 
@@ -92,11 +121,13 @@ bool aw__io_is_given(aw_io *op);
 /* What has come back. */
 int aw__io_take(aw_io *op);
 aw_poll aw__io_take_back(aw_io *op, aw_cx *cx);
-/* With the lock of the descriptor, and again afterwards: ask for all that the system has. */
+/* With the lock of the descriptor, and again afterwards: ask for this one, or for all, if the system has it. False: the
+ * queue was full, it has to be asked for again. */
+bool aw__fd_ask_for(aw__fd *f, aw_io *op);
 void aw__fd_ask_back(aw__fd *f);
 
-/* By the driver: this is done; */
-void aw__fd_came_back(aw_io *op, int result);
+/* By the driver: this is done, or with `more` one part of it; */
+void aw__fd_came_back(aw_io *op, int result, bool more);
 /* this is ready; and: there is no driver any more. */
 void aw__fd_ready(aw__fd *f, uint32_t directions);
 void aw__fd_orphan(aw__fd *f);

@@ -12,11 +12,15 @@
  *      been given. */
 #include <errno.h>
 
+#include "driver/uring.h"
 #include "io/fd.h"
 #include "io/here.h"
+#include "io/many.h"
 #include "os/fork.h"
 #include "os/park.h"
 #include "sync/waiters.h"
+
+enum { WAIT_NS = 1000000 }; /* for what another thread is about to do */
 
 static bool is_by_hand(const aw_io *op) {
     const aw__fd *f = (const aw__fd *)op->conn;
@@ -24,6 +28,9 @@ static bool is_by_hand(const aw_io *op) {
     case AW_IO_READABLE:
     case AW_IO_WRITABLE: return false;
     case AW_IO_SHUTDOWN: return true;
+    case AW_IO_ACCEPT:
+        if (!(op->has & AW__IO_MANY) && !aw__uring_accepts()) return true;
+        break;
     case AW_IO_READ:
         if (op->size == 0) return true; /* a receive would wait, or take a datagram */
         break;
@@ -40,21 +47,32 @@ static int give_and_link(aw_io *op, aw__driver *d, aw_cx *cx) {
                 op->wants == AW_IO_WRITABLE;
     uint32_t direction = aw__io_direction(op);
     if (f->error) return f->error;
+    if (poll) op->has |= AW__IO_POLLED; /* before others may look at it */
     int error = d->type->submit(d, op, poll ? direction : 0);
-    if (error) return error;
-    if (poll) op->has |= AW__IO_POLLED;
-    aw__waiters_add(&f->waiters[direction == AW__WRITABLE], (aw__waiter *)op);
-    op->waker = *cx->waker;
+    if (error) {
+        op->has &= ~(uint32_t)AW__IO_POLLED;
+        return error;
+    }
+    aw__fd_link(f, op);
+    op->waker = op->has & AW__IO_MANY ? aw_noop_waker() : *cx->waker;
     op->driver = d;
     op->future.state = AW__WAITING;
     return AW__IO_WAITS;
 }
 
+/* It may come back, and its runtime end, as soon as the lock is free. */
 static int give(aw_io *op, aw__driver *d, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
+    bool own = aw__driver_is_own(d);
     aw__lock(&f->lock);
     int n = give_and_link(op, d, cx);
+    bool handed_over = n == AW__IO_WAITS && !own;
+    if (handed_over) aw__driver_keep(d);
     aw__unlock(&f->lock);
+    if (handed_over) {
+        aw__driver_hand_over(d);
+        aw__driver_let_go(d);
+    }
     return n;
 }
 
@@ -76,9 +94,8 @@ int aw__io_give(aw_io *op, aw_cx *cx) {
         aw__driver_turn(d); /* what has come back may be in the way, too */
         n = give(op, d, cx);
     }
-    if (n == AW__IO_WAITS && !aw__driver_is_own(d)) d->type->flush(d);
     if (n != -EBUSY) return n;
-    /* Another thread has to empty the queue: the one that runs the runtime, or this one when its turn has come. */
+    /* The system takes nothing now, or there is no descriptor for a ring of this thread: it may be better soon. */
     aw_cx_yield(cx);
     return AW__IO_LATER;
 }
@@ -101,16 +118,21 @@ static int result_of(aw_io *op, int result) {
     if (op->has & AW__IO_POLLED)
         return op->has & AW__IO_BY_HAND ? AW__IO_AGAIN : result < 0 ? result : 0;
     if (result != -EAGAIN || op->wants == AW_IO_CONNECT) return result;
-    aw__fetch_or(&op->has, AW__IO_BY_HAND); /* a kind of file that cannot wait in the system */
+    /* An accept found that somebody else had been faster; anything else is a file that the system cannot wait for. */
+    if (op->wants != AW_IO_ACCEPT) aw__fetch_or(&op->has, AW__IO_BY_HAND);
     return AW__IO_AGAIN;
 }
 
-void aw__fd_came_back(aw_io *op, int result) {
+void aw__fd_came_back(aw_io *op, int result, bool more) {
     aw__fd *f = (aw__fd *)op->conn;
+    if (aw__load_relaxed(&op->has) & AW__IO_MANY) {
+        aw__many_tell(op, result, more);
+        return;
+    }
     aw__wakes wakes = {.count = 0};
     aw__lock(&f->lock);
-    aw__waiter_end(&f->waiters[aw__io_direction(op) == AW__WRITABLE], (aw__waiter *)op,
-                   result_of(op, result), &wakes);
+    aw__fd_unlink(f, op);
+    aw__waiter_tell((aw__waiter *)op, result_of(op, result), &wakes);
     aw__unlock(&f->lock);
     aw__wakes_run(&wakes);
 }
@@ -151,19 +173,47 @@ static void ask(aw__fd *f, aw_io *op) {
     bool full = is_there(op);
     aw__driver_keep(d);
     aw__unlock(&f->lock);
-    d->type->flush(d);
+    aw__driver_hand_over(d);
     if (full) aw__os_yield(); /* its owner may have to */
     aw__driver_let_go(d);
     aw__lock(&f->lock);
 }
 
+bool aw__fd_ask_for(aw__fd *f, aw_io *op) {
+    if (is_there(op)) ask(f, op);
+    return !is_there(op);
+}
+
+/* With the lock: one that has an operation of this descriptor, and nobody may look into it. */
+static aw__driver *find_left(const aw__fd *f) {
+    for (aw__waiter *w = f->waiters; w; w = w->next) {
+        aw__driver *d = is_given((aw_io *)w) ? ((aw_io *)w)->driver : NULL;
+        if (d && aw__driver_is_left(d)) return d;
+    }
+    return NULL;
+}
+
+/* With the lock, and again afterwards. What was asked for comes soon: the system asks the thread that had handed it over.
+ * But there are files that hang; then it is told when somebody runs the runtime. */
+static void collect_left(aw__fd *f) {
+    enum { TRIES = 100 };
+    aw__driver *d;
+    for (int i = 0; i < TRIES && (d = find_left(f)); i++) {
+        aw__driver_keep(d);
+        aw__unlock(&f->lock);
+        aw__driver_turn_until(d, i ? aw__os_now() + WAIT_NS : 0);
+        aw__driver_let_go(d);
+        aw__lock(&f->lock);
+    }
+}
+
 void aw__fd_ask_back(aw__fd *f) {
-    for (int i = 0; i < 2; i++)
-        for (aw__waiter *w = f->waiters[i].first; w;) {
-            bool asked = is_there((aw_io *)w);
-            if (asked) ask(f, (aw_io *)w);
-            w = asked ? f->waiters[i].first : w->next;
-        }
+    for (aw__waiter *w = f->waiters; w;) {
+        bool asked = is_there((aw_io *)w);
+        if (asked) ask(f, (aw_io *)w);
+        w = asked ? f->waiters : w->next;
+    }
+    collect_left(f);
 }
 
 /* With the lock. Not NULL: somebody has to collect what comes back, and nobody is sure to do it soon. */
@@ -179,25 +229,36 @@ static aw__driver *ask_here(aw__fd *f, aw_io *op) {
     return d;
 }
 
+/* By the one who has asked. It comes at once, unless another thread had handed it over, or the system is busy with it: then,
+ * where nobody else may look, it is waited for a little. True: look again. */
+static bool collect(aw__driver *d, const aw_io *op) {
+    aw__driver_turn(d);
+    if (!aw__driver_is_left(d)) return false;
+    if (aw__load_acquire(&op->future.state) == AW__WAITING)
+        aw__driver_turn_until(d, aw__os_now() + WAIT_NS);
+    return true;
+}
+
 aw_poll aw__io_take_back(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
+    bool later = false;
     aw__lock(&f->lock);
     if (op->future.state == AW__WAITING) {
         bool arm = !aw_waker_will_wake(&op->waker, cx->waker);
         op->waker = *cx->waker;
         if (arm) aw_cx_arm(cx);
         aw__driver *d = ask_here(f, op);
-        bool later = is_there(op);
+        later = is_there(op); /* the queue is full: it is asked for then */
         aw__unlock(&f->lock);
         if (d) {
-            aw__driver_turn(d);
+            later |= collect(d, op);
             aw__driver_let_go(d);
         }
-        if (later) aw_cx_yield(cx); /* and ask then: the queue is full */
         aw__lock(&f->lock);
     }
     bool waits = op->future.state == AW__WAITING;
     aw__unlock(&f->lock);
+    if (waits && later) aw_cx_yield(cx);
     if (waits) return AW_PENDING;
     aw__wait_disarm((aw__waiter *)op, cx);
     int out = aw__io_take(op);

@@ -7,13 +7,6 @@
 #include "driver/uring.h"
 #include "workers/pool.h"
 
-static aw__place *place_of(aw_runtime *rt) {
-    if (!rt->pool) return &rt->place;
-    aw__worker *w = aw__thread.worker;
-    if (w && w->pool == rt->pool) return &w->place;
-    return &rt->pool->workers[aw__fetch_add_relaxed(&rt->pool->next, 1u) % rt->pool->count].place;
-}
-
 /* Decided when it is first asked for: to know costs a few system calls. */
 static const aw__driver_type *type_of(aw_runtime *rt) {
     const aw__driver_type *type = aw__load_acquire(&rt->driver_type);
@@ -29,22 +22,53 @@ static const aw__driver_type *type_of(aw_runtime *rt) {
     return aw__load_acquire(&rt->driver_type);
 }
 
+static bool is_apart(const aw_runtime *rt) {
+    return !rt->pool || rt->pool->apart;
+}
+
+/* Who sleeps in the place, and looks into its driver. Others share those of all workers; but where rings have owners,
+ * one is beside the first. */
+static aw__place *place_of(aw_runtime *rt, bool *own) {
+    aw__worker *w = aw__thread.worker;
+    *own = rt->pool ? w && w->pool == rt->pool : aw__is_owner(rt);
+    if (!rt->pool) return &rt->place;
+    if (*own) return &w->place;
+    bool first = is_apart(rt) && type_of(rt)->submit;
+    uint32_t i = first ? 0 : aw__fetch_add_relaxed(&rt->pool->next, 1u) % rt->pool->count;
+    return &rt->pool->workers[i].place;
+}
+
+/* False: another thread was faster. */
+static bool put(aw_runtime *rt, aw__driver **to, aw__driver *d) {
+    d->runtime = rt;
+    aw__lock(&rt->lock);
+    bool first = !*to;
+    if (first) aw__store_release(to, d);
+    aw__unlock(&rt->lock);
+    if (!first) aw__driver_free(d);
+    return first;
+}
+
 /* Who sleeps there wakes up, and from now on sleeps in the driver. */
 static int make(aw_runtime *rt, aw__place *place) {
     aw__driver *d;
-    bool alone = !rt->pool || rt->pool->apart;
-    int error = aw__driver_open(&d, type_of(rt), rt->allocator, alone ? &place->owner : NULL);
+    int error = aw__driver_open(&d, type_of(rt), rt->allocator,
+                                is_apart(rt) ? &place->owner : NULL);
     if (error) return error;
-    d->runtime = rt;
-    aw__lock(&rt->lock);
-    bool first = !place->driver;
-    if (first) aw__store_release(&place->driver, d);
-    aw__unlock(&rt->lock);
-    if (first)
-        aw__place_unpark(place);
-    else
-        aw__driver_free(d);
+    if (put(rt, &place->driver, d)) aw__place_unpark(place);
     return 0;
+}
+
+static int make_beside(aw_runtime *rt, aw__place *place) {
+    aw__driver *d;
+    int error = aw__driver_open_beside(&d, place->driver);
+    if (!error) put(rt, &place->beside, d);
+    return error;
+}
+
+/* Only its owner can enter it. */
+static bool is_kept(const aw__driver *d) {
+    return d->type->submit && aw__load_acquire(&d->owner);
 }
 
 bool aw__completes_here(const aw_cx *cx) {
@@ -58,6 +82,11 @@ bool aw__driver_is_own(const aw__driver *d) {
     return t->running && t->running->place.driver == d;
 }
 
+bool aw__driver_is_left(const aw__driver *d) {
+    const aw_runtime *rt = d->runtime;
+    return d->beside && !rt->pool && !aw__is_owner(rt);
+}
+
 int aw__driver_here(const aw_cx *cx, aw__driver **d) {
     aw_runtime *rt = aw_cx_runtime(cx);
     if (!rt) {
@@ -67,8 +96,12 @@ int aw__driver_here(const aw_cx *cx, aw__driver **d) {
     }
     if (aw__rt_forked(rt)) return -EOWNERDEAD;
     if (rt->seam.park) return -ENOTSUP;
-    aw__place *place = place_of(rt);
+    bool own;
+    aw__place *place = place_of(rt, &own);
     int error = aw__load_acquire(&place->driver) ? 0 : make(rt, place);
     *d = aw__load_acquire(&place->driver);
+    if (error || own || !is_kept(*d)) return error;
+    error = aw__load_acquire(&place->beside) ? 0 : make_beside(rt, place);
+    *d = aw__load_acquire(&place->beside);
     return error;
 }

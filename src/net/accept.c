@@ -9,6 +9,7 @@
 #include <awake/runtime.h>
 
 #include "core/misuse.h"
+#include "net/ahead.h"
 #include "net/listener.h"
 #include "net/socket.h"
 
@@ -55,17 +56,15 @@ static int take(aw_accept_future *self, int fd) {
         peer = (aw_addr){0}; /* of another kind: who connects must not end the listening */
         error = 0;
     }
-    if (!error) error = aw__socket_conn(&c, fd);
+    aw__conn_room *r = self->listener->room;
+    if (!error)
+        error = aw__fd_new_accepted(&c, fd, (aw__fd *)self->listener->conn, r ? &r->end : NULL);
     if (error) {
         close(fd);
         return error;
     }
-    if (self->permit) {
-        aw__conn_room *r = self->listener->room;
-        aw__fetch_add_relaxed(&r->refs, 1u);
-        ((aw__fd *)c)->end = &r->end;
-        self->permit = false;
-    }
+    if (r) aw__fetch_add_relaxed(&r->refs, 1u);
+    self->permit = false;
     if (self->peer) *self->peer = peer;
     *self->conn = c;
     return 0;
@@ -97,12 +96,20 @@ AW_ASYNC_DEF(aw_accept_future, .discard = accept_discard) {
         self->permit = true;
     }
     for (;;) {
-        AW_AWAIT(self->io, aw__io(self->listener->conn, AW_IO_ACCEPT, NULL, 0));
-        if (self->io.out >= 0) self->io.out = take(self, self->io.out);
-        if (self->io.out == 0 || !goes_on(self, self->io.out)) AW_RETURN(self->io.out);
+        self->got = AW__AHEAD_OFF;
+        if (self->listener->ahead) {
+            AW_AWAIT(self->next, aw__ahead_next(self->listener->ahead, cx));
+            self->got = self->next.out;
+        }
+        if (self->got == AW__AHEAD_OFF) {
+            AW_AWAIT(self->io, aw__io(self->listener->conn, AW_IO_ACCEPT, NULL, 0));
+            self->got = self->io.out;
+        }
+        if (self->got >= 0) self->got = take(self, self->got);
+        if (self->got == 0 || !goes_on(self, self->got)) AW_RETURN(self->got);
         if (!self->pause) continue;
-        AW_AWAIT(self->nap, aw_sleep_for(self->pause));
-        if (self->nap.out < 0) AW_RETURN(self->nap.out);
+        AW_AWAIT_FOR(self->nap, self->pause, aw_semaphore_acquire(&self->listener->open, 1));
+        if (self->nap.out < 0 && self->nap.out != -ETIMEDOUT) AW_RETURN(self->nap.out);
     }
     AW_FINALLY;
     if (self->kept) {

@@ -10,6 +10,7 @@
 #include <awake/net.h>
 
 #include "core/alloc.h"
+#include "net/resolve.h"
 
 typedef struct aw__attempt {
     aw_connect_future connect;
@@ -19,7 +20,6 @@ typedef struct aw__attempt {
 typedef aw_connect_any_future any;
 
 enum { FRESH, RACING, DECIDED }; /* state */
-enum { MOST = 32 };              /* addresses of a name */
 
 /* ---- Beginning -------------------------------------------------------------------------------- */
 
@@ -194,14 +194,15 @@ static void host_discard(aw_future *f) {
 AW_ASYNC_DEF(aw_connect_host_future, .discard = host_discard) {
     AW_BEGIN;
     self->allocator = aw__allocator_for(aw_cx_runtime(cx));
-    self->found = aw__alloc(self->allocator, MOST * sizeof(aw_addr));
-    if (!self->found) AW_RETURN(-ENOMEM);
-    AW_AWAIT(self->resolve, aw_resolve(self->found, MOST, self->name, self->port));
+    AW_AWAIT(self->resolve, aw__resolve_all(self->allocator, self->name, self->port));
     if (self->resolve.out < 0) AW_RETURN(self->resolve.out);
+    self->found = self->resolve.to;
+    self->room = self->resolve.max;
     AW_AWAIT(self->any, aw_connect_any(self->conn, self->found, self->resolve.out));
     AW_RETURN(self->any.out);
     AW_FINALLY;
-    if (self->found) aw__release(self->allocator, self->found, MOST * sizeof(aw_addr));
+    if (self->found)
+        aw__release(self->allocator, self->found, (size_t)self->room * sizeof(aw_addr));
     AW_END;
 }
 

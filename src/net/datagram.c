@@ -35,7 +35,7 @@ static void prepare(aw_datagram *d) {
     }
     d->future.state = IO;
     if (d->io.wants == AW_IO_SENDMSG && aw_addr_family(&d->to) == AF_UNIX &&
-        d->io.conn->type == &aw__fd_type) {
+        aw_conn_fd(d->io.conn) >= 0) {
         aw_conn_keep(d->io.conn);
         d->future.state = TRYING;
     }

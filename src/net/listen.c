@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include "net/ahead.h"
 #include "net/listener.h"
 #include "net/socket.h"
 #include "runtime/options.h"
@@ -14,7 +15,7 @@
 /* ---- Room for connections --------------------------------------------------------------------- */
 
 static void room_drop(aw__conn_room *r) {
-    if (aw__fetch_sub(&r->refs, 1u) == 1) aw__release(r->allocator, r, sizeof *r);
+    if (aw__fetch_sub(&r->refs, 1u) == 1) aw__release(r->end.allocator, r, sizeof *r);
 }
 
 static void conn_is_gone(aw__fd_end *end) {
@@ -27,7 +28,7 @@ static aw__conn_room *room_new(const aw_allocator *a, uint32_t permits) {
     aw__conn_room *r = aw__alloc(a, sizeof *r);
     if (r)
         *r = (aw__conn_room){
-            .end = {conn_is_gone}, .refs = 1, .permits = aw_semaphore_of(permits), .allocator = a};
+            .end = {conn_is_gone, a}, .refs = 1, .permits = aw_semaphore_of(permits)};
     return r;
 }
 
@@ -38,19 +39,20 @@ static int make(aw_listener **to, int fd, const aw_listen_options *o) {
     const aw_allocator *a = aw__allocator_for(NULL);
     aw_listener *l = aw__alloc(a, sizeof *l);
     if (!l) return -ENOMEM;
-    *l = (aw_listener){.refs = 1, .allocator = a};
-    if (o->max_connections && !(l->room = room_new(a, o->max_connections))) goto no_room;
-    int error = aw_conn_of_fd(&l->conn, fd);
-    if (error) goto no_conn;
+    *l = (aw_listener){.refs = 1, .open = AW_SEMAPHORE_INIT(0), .allocator = a};
+    int error = -ENOMEM;
+    if (o->max_connections && !(l->room = room_new(a, o->max_connections))) goto failed;
+    if (o->ahead && !(l->ahead = aw__ahead_new(a, o->ahead))) goto failed;
+    error = aw_conn_of_fd(&l->conn, fd);
+    if (error) goto failed;
+    if (l->ahead) aw__ahead_open(l->ahead, l->conn);
     *to = l;
     return 0;
-no_conn:
+failed:
+    if (l->ahead) aw__ahead_drop(l->ahead);
     if (l->room) room_drop(l->room);
     aw__release(a, l, sizeof *l);
     return error;
-no_room:
-    aw__release(a, l, sizeof *l);
-    return -ENOMEM;
 }
 
 void aw_listener_keep(aw_listener *l) {
@@ -59,16 +61,20 @@ void aw_listener_keep(aw_listener *l) {
 
 void aw_listener_drop(aw_listener *l) {
     if (!l || aw__fetch_sub(&l->refs, 1u) != 1) return;
+    if (l->ahead) aw__ahead_close(l->ahead);
     aw_conn_drop(l->conn);
+    if (l->ahead) aw__ahead_drop(l->ahead);
     if (l->room) room_drop(l->room);
     aw__release(l->allocator, l, sizeof *l);
 }
 
 void aw_listener_close(aw_listener *l) {
     if (!l) return;
+    if (l->ahead) aw__ahead_close(l->ahead);
     aw_conn_keep(l->conn); /* for the close: others may have the listener, and find out */
     aw_close(l->conn);
     if (l->room) aw_semaphore_close(&l->room->permits);
+    aw_semaphore_close(&l->open);
     aw_listener_drop(l);
 }
 
@@ -85,7 +91,8 @@ int aw_listener_addr(const aw_listener *l, aw_addr *addr) {
 static int copy_options(aw_listen_options *o, const aw_listen_options *given) {
     *o = (aw_listen_options)AW_LISTEN_OPTIONS;
     if (given && !aw__copy_sized(o, sizeof *o, given)) return -EINVAL;
-    return o->backlog < 0 || o->max_connections > AW_SEMAPHORE_MAX ? -EINVAL : 0;
+    bool fits = o->max_connections <= AW_SEMAPHORE_MAX && o->ahead <= AW__AHEAD_MAX;
+    return o->backlog < 0 || !fits || (o->max_connections && o->ahead) ? -EINVAL : 0;
 }
 
 /* Before it is bound. What is set here holds for the connections too: they inherit it. */

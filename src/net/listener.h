@@ -17,14 +17,17 @@ typedef struct aw__conn_room {
     aw__fd_end end; /* what connections are given */
     uint32_t refs;  /* atomic */
     aw_semaphore permits;
-    const aw_allocator *allocator;
 } aw__conn_room;
+
+struct aw__ahead;
 
 struct aw_listener {
     uint32_t refs;     /* atomic */
     uint32_t reported; /* atomic: that there is no more of something */
+    aw_semaphore open; /* without permits: who pauses waits here, and a close ends that */
     aw_conn *conn;
-    aw__conn_room *room;
+    aw__conn_room *room;     /* or NULL */
+    struct aw__ahead *ahead; /* or NULL: ahead.h */
     const aw_allocator *allocator;
 };
 

@@ -69,11 +69,14 @@ typedef struct aw__wakes {
 static inline bool aw__wakes_full(const aw__wakes *k) {
     return k->count == AW__WAKES;
 }
-static inline void aw__waiter_end(aw__waiters *q, aw__waiter *w, int out, aw__wakes *k) {
-    aw__waiters_remove(q, w);
+static inline void aw__waiter_tell(aw__waiter *w, int out, aw__wakes *k) {
     w->out = out;
     aw__store_release(&w->future.state, (uint32_t)AW__WAIT_DONE);
     if (aw__wake_or_clone(&w->waker, &k->wakers[k->count])) k->count++;
+}
+static inline void aw__waiter_end(aw__waiters *q, aw__waiter *w, int out, aw__wakes *k) {
+    aw__waiters_remove(q, w);
+    aw__waiter_tell(w, out, k);
 }
 
 /* When the lock is free. */

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "support/io.h"
+#include "support/io_ends.h"
 #include "support/notes.h"
 
 ALL_ON_THIS_THREAD("workers run by themselves");
@@ -157,6 +157,30 @@ ON_LOOPS(a_wake_from_another_thread_makes_it_readable) {
         pthread_join(thread, NULL);
         aw_task_drop(t);
     }
+    workers_end(rt, &m);
+}
+
+ON_LOOPS(what_other_threads_waited_for_before_makes_it_readable) {
+    enum { THREADS = 5 };
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, &m, NULL);
+    aw_conn *ends[THREADS][2];
+    struct io_reader r[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        io_pair(ends[i]);
+        io_reader_start(&r[i], rt, ends[i][1], false);
+    }
+    CHECK_GE(aw_runtime_fd(rt), 0);
+    for (int i = 0; i < THREADS; i++) {
+        settle(rt);
+        CHECK_EQ(write(aw_conn_fd(ends[i][0]), "x", 1), 1);
+        LOOP_UNTIL(rt, io_waiting(ends[i][1], 0) == 0);
+        CHECK_EQ(io_reader_end(&r[i]), 1);
+        aw_close(ends[i][0]);
+        aw_close(ends[i][1]);
+    }
+    settle(rt);
+    CHECK(!readable(rt, 0));
     workers_end(rt, &m);
 }
 

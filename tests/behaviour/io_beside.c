@@ -6,38 +6,21 @@
 
 /* ---- Side by side -------------------------------------------------------------------------------- */
 
-struct beside {
-    aw_runtime *rt;
-    aw_conn *conn;
-    int out;
-    char to;
-};
-
-static void *block_on_read(void *arg) {
-    struct beside *b = arg;
-    b->out = aw_block_on(b->rt, aw_read(b->conn, &b->to, 1));
-    return NULL;
-}
-
 /* The first one runs it, unless there are workers; who is left takes over, with what it has begun. */
 static void read_beside(struct io_setup how, int first) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2][2];
-    struct beside b[2];
-    pthread_t threads[2];
+    struct io_reader r[2];
     for (int i = 0; i < 2; i++) {
         io_pair(ends[i]);
-        b[i] = (struct beside){.rt = rt, .conn = ends[i][1]};
-        threads[i] = thread_start(block_on_read, &b[i]);
-        WAIT_UNTIL(io_waiting(ends[i][1], 0) == 1);
+        io_reader_start(&r[i], rt, ends[i][1], true);
     }
     for (int k = 0; k < 2; k++) {
         int i = k ? !first : first;
         CHECK_EQ(write(aw_conn_fd(ends[i][0]), i ? "b" : "a", 1), 1);
-        thread_end(threads[i]);
-        CHECK_EQ(b[i].out, 1);
-        CHECK_EQ(b[i].to, i ? 'b' : 'a');
+        CHECK_EQ(io_reader_end(&r[i]), 1);
+        CHECK_EQ(r[i].to, i ? 'b' : 'a');
     }
     for (int i = 0; i < 2; i++) {
         aw_close(ends[i][0]);
@@ -146,7 +129,321 @@ ON_DRIVERS(threads_may_take_turns_beside_threads_that_cancel) {
     workers_end(rt, &m);
 }
 
+/* ---- Plain threads ------------------------------------------------------------------------------- */
+
+/* Nothing comes; and what comes later is not for the one that gave up. */
+static void give_up(aw_runtime *rt) {
+    aw_conn *ends[2];
+    char to = 0;
+    io_pair(ends);
+    aw_runtime *before = aw_enter(rt);
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(aw_wait_for(AW_MSEC(1), aw_read(ends[1], &to, 1)), -ETIMEDOUT);
+    aw_leave(before);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(to, 0);
+    CHECK_EQ(read(aw_conn_fd(ends[1]), &to, 1), 1);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+}
+
+ON_DRIVERS(a_plain_thread_gives_up_though_nobody_runs_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    give_up(rt);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(a_plain_thread_does_what_can_be_done_though_nobody_runs_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to = 0;
+    io_pair(ends);
+    aw_runtime *before = aw_enter(rt);
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(aw_wait(aw_write(ends[0], "x", 1)), 1);
+        CHECK_EQ(aw_wait(aw_read(ends[1], &to, 1)), 1);
+    }
+    aw_leave(before);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(a_plain_thread_is_told_of_a_close_though_nobody_runs_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (int i = 0; i < 20; i++) {
+        aw_conn *ends[2];
+        struct io_reader r;
+        io_pair(ends);
+        io_reader_start(&r, rt, ends[1], false);
+        aw_close(ends[1]);
+        CHECK_EQ(io_reader_end(&r), -EBADF);
+        aw_close(ends[0]);
+    }
+    workers_end(rt, &m);
+}
+
+/* All that run it are in a poll that does not end. */
+struct stuck {
+    aw_runtime *rt;
+    uint32_t begun, stop;
+    pthread_t thread;
+};
+
+AW_ASYNC(int, be_stuck, struct stuck *s;) {
+    AW_BEGIN;
+    ADD(self->s->begun, 1);
+    while (!LOAD(self->s->stop))
+        sched_yield();
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void *run_stuck(void *arg) {
+    struct stuck *s = arg;
+    CHECK_EQ(aw_block_on(s->rt, AW_CALL(be_stuck, .s = s)), 0);
+    return NULL;
+}
+
+static void stuck_begin(struct stuck *s, aw_runtime *rt) {
+    uint32_t workers = aw_runtime_workers(rt);
+    *s = (struct stuck){.rt = rt};
+    for (uint32_t i = 0; i < workers; i++)
+        aw_task_detach(aw_spawn_at(rt, i, AW_CALL(be_stuck, .s = s)));
+    if (!workers) s->thread = thread_start(run_stuck, s);
+    WAIT_UNTIL(LOAD(s->begun) == (workers ? workers : 1));
+}
+
+static void stuck_end(struct stuck *s) {
+    STORE(s->stop, 1);
+    if (!aw_runtime_workers(s->rt)) thread_end(s->thread);
+}
+
+ON_DRIVERS(a_plain_thread_gives_up_though_who_runs_the_runtime_is_stuck) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    struct stuck s;
+    stuck_begin(&s, rt);
+    give_up(rt);
+    stuck_end(&s);
+    workers_end(rt, &m);
+}
+
+/* Who runs it has nothing to do, and no driver yet. */
+struct sleeper_in {
+    aw_runtime *rt;
+    gate gate;
+};
+
+static void *sleep_in(void *arg) {
+    struct sleeper_in *s = arg;
+    struct through t = through(&s->gate);
+    CHECK_EQ(aw_block_on_future(s->rt, &t.future), 0);
+    return NULL;
+}
+
+ON_DRIVERS(a_plain_thread_is_told_by_who_sleeps_in_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    struct sleeper_in s = {.rt = rt, .gate = GATE};
+    pthread_t owner = thread_start(sleep_in, &s);
+    gate_wait(&s.gate, 1);
+    for (int i = 0; i < 20; i++) {
+        aw_conn *ends[2];
+        io_pair(ends);
+        struct io_reader r;
+        io_reader_start(&r, rt, ends[1], false);
+        CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+        CHECK_EQ(io_reader_end(&r), 1);
+        CHECK_EQ(r.to, 'x');
+        aw_close(ends[0]);
+        aw_close(ends[1]);
+    }
+    gate_open(&s.gate);
+    thread_end(owner);
+    workers_end(rt, &m);
+}
+
+/* More than a driver collects at a time. */
+enum { READS = 4 * AW__EVENTS };
+
+struct many_reads {
+    aw_runtime *rt;
+    aw_conn *conn;
+    aw_io io[READS];
+    char to[READS];
+};
+
+static void *wait_for_many(void *arg) {
+    struct many_reads *r = arg;
+    aw_runtime *before = aw_enter(r->rt);
+    for (int i = 0; i < READS; i++)
+        r->io[i] = aw_read(r->conn, &r->to[i], 1);
+    CHECK_EQ(aw_wait(aw_join_all(r->io, READS)), 0);
+    aw_leave(before);
+    return NULL;
+}
+
+ON_DRIVERS(a_plain_thread_is_told_of_all_that_comes_at_once) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    struct sleeper_in s = {.rt = rt, .gate = GATE};
+    static struct many_reads r;
+    static const char bytes[READS];
+    aw_conn *ends[2];
+    io_pair(ends);
+    r.rt = rt;
+    r.conn = ends[1];
+    pthread_t owner = thread_start(sleep_in, &s), thread = thread_start(wait_for_many, &r);
+    WAIT_UNTIL(io_waiting(ends[1], 0) == READS);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), bytes, READS), READS);
+    thread_end(thread);
+    gate_open(&s.gate);
+    thread_end(owner);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* Each has a connection of its own, sends itself bytes, and reads them; or gives up, before or after they came. All of them
+ * use the same driver, hand over for each other, and find what is not theirs. */
+struct crowd {
+    aw_runtime *rt;
+    uint32_t left; /* who leaves last lets go of who runs it */
+    gate gate;
+};
+
+static void read_or_give_up(void *arg, int index, uint64_t *random) {
+    struct crowd *c = arg;
+    aw_conn *ends[2];
+    uint64_t sent = 0, had = 0;
+    io_pair(ends);
+    aw_runtime *before = aw_enter(c->rt);
+    for (int i = storm_rounds(150); i > 0 || had < sent; i--) {
+        bool send = i > 0 && chance(random, 2);
+        unsigned char byte = pattern_at((uint32_t)index, sent), to = 0;
+        if (send) {
+            CHECK_EQ(write(aw_conn_fd(ends[0]), &byte, 1), 1);
+            sent++;
+        }
+        jitter(random);
+        uint64_t limit = had < sent && chance(random, 2) ? AW_FOREVER
+                                                         : test_random(random) % 100000;
+        int n = aw_wait_for(limit, aw_read(ends[1], &to, 1));
+        if (n == -ETIMEDOUT && limit != AW_FOREVER) continue;
+        CHECK_EQ(n, 1);
+        CHECK_LT(had, sent);
+        pattern_check((uint32_t)index, had++, &to, 1);
+    }
+    aw_leave(before);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    if (ADD(c->left, -1u) == 1) gate_open(&c->gate);
+}
+
+ON_DRIVERS(threads_that_read_and_give_up_lose_nothing) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    enum { THREADS = 6 };
+    uint64_t random = test_seed();
+    struct crowd c = {.rt = rt, .left = THREADS, .gate = GATE};
+    struct through t = through(&c.gate);
+    storm s;
+    storm_make(&s, THREADS, &random, read_or_give_up, &c);
+    storm_go(&s);
+    CHECK_EQ(aw_block_on_future(rt, &t.future), 0);
+    storm_end(&s);
+    workers_end(rt, &m);
+}
+
+/* One hands over what another one asks back. */
+static void give_up_often(void *arg, int index, uint64_t *random) {
+    aw_conn *ends[2];
+    char to;
+    (void)index;
+    io_pair(ends);
+    aw_runtime *before = aw_enter(arg);
+    for (int i = storm_rounds(500); i > 0; i--)
+        CHECK_EQ(aw_wait_for(test_random(random) % 20000, aw_read(ends[1], &to, 1)), -ETIMEDOUT);
+    aw_leave(before);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+}
+
+ON_DRIVERS(many_threads_give_up_though_nobody_runs_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    uint64_t random = test_seed();
+    storm s;
+    storm_make(&s, 6, &random, give_up_often, rt);
+    storm_go(&s);
+    storm_end(&s);
+    workers_end(rt, &m);
+}
+
+/* It has begun, and the thread that began it does something else. */
+struct begun {
+    aw_runtime *rt;
+    aw_io io;
+    aw_flag flag;
+    event waits, over;
+};
+
+static void *begin_read(void *arg) {
+    struct begun *b = arg;
+    aw_runtime *before = aw_enter(b->rt);
+    CHECK_EQ(POLL(&b->io, &b->flag), AW_PENDING);
+    event_post(&b->waits);
+    event_wait(&b->over);
+    aw_leave(before);
+    return NULL;
+}
+
+ON_DRIVERS(what_a_plain_thread_began_another_gives_up_though_nobody_runs_the_runtime) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    for (int i = 0; i < 20; i++) {
+        struct begun b = {.rt = rt, .io = aw_read(ends[1], &to, 1)};
+        event_init(&b.waits);
+        event_init(&b.over);
+        pthread_t thread = thread_start(begin_read, &b);
+        event_wait(&b.waits);
+        CHECK_EQ(aw_wait_future(&b.io.future, 1), -ETIMEDOUT);
+        event_post(&b.over);
+        thread_end(thread);
+    }
+    aw_leave(before);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
 /* ---- Ends ---------------------------------------------------------------------------------------- */
+
+ON_DRIVERS(the_end_of_a_runtime_ends_the_reads_of_plain_threads) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    enum { THREADS = 4 };
+    aw_conn *ends[THREADS][2];
+    struct io_reader r[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        io_pair(ends[i]);
+        io_reader_start(&r[i], rt, ends[i][1], false);
+    }
+    aw_runtime_free(rt);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK_EQ(io_reader_end(&r[i]), -ESHUTDOWN);
+        aw_close(ends[i][0]);
+        aw_close(ends[i][1]);
+    }
+    CHECK_EQ(memory_in_use(&m), 0);
+}
 
 enum { PENDING = 50 };
 

@@ -2,6 +2,8 @@
  *
  * Connections that end: closed with something pending, inside a wake, behind the driver's back, cut off by the other
  * end, or left behind by their runtime or by the thread that began. */
+#include <awake.h>
+
 #include "support/io_ends.h"
 
 #include <signal.h>
@@ -10,6 +12,28 @@
 #include "support/acting.h"
 
 /* ---- Closing ----------------------------------------------------------------------------------- */
+
+ON_DRIVERS(a_connection_that_was_never_opened_is_bad) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    char buf[8];
+    aw_addr to = aw_addr_loopback(AF_INET, 1), local;
+    int fds[1] = {0};
+    aw_reader r = aw_reader_of(NULL, buf, sizeof buf);
+    CHECK_EQ(aw_block_on(rt, aw_read(NULL, buf, 1)), -EBADF);
+    CHECK_EQ(aw_block_on(rt, aw_write_all(NULL, "x", 1)), -EBADF);
+    CHECK_EQ(aw_block_on(rt, aw_readable(NULL)), -EBADF);
+    CHECK_EQ(aw_block_on(rt, aw_copy(&r, NULL)), -EBADF);
+    CHECK_EQ(aw_block_on(rt, aw_send_to(NULL, "x", 1, &to)), -EBADF);
+    CHECK_EQ(aw_block_on(rt, aw_recv_from(NULL, buf, 1, &to, NULL)), -EBADF);
+    CHECK_EQ(aw_block_on(rt, aw_send_fds(NULL, "x", 1, fds, 1)), -EBADF);
+    CHECK_EQ(aw_conn_fd(NULL), -EBADF);
+    CHECK_EQ(aw_conn_local(NULL, &local), -EBADF);
+    CHECK_EQ(aw_conn_nodelay(NULL, true), -EBADF);
+    aw_conn_keep(NULL);
+    aw_conn_drop(NULL);
+    aw_close(NULL);
+    workers_end(rt, NULL);
+}
 
 ON_DRIVERS(a_close_ends_both_directions) {
     memory m;
@@ -26,6 +50,43 @@ ON_DRIVERS(a_close_ends_both_directions) {
     CHECK_EQ(io_join(rt, r), -EBADF);
     CHECK_EQ(io_join(rt, w), -EBADF);
     aw_close(ends[0]);
+    workers_end(rt, &m);
+}
+
+static bool is_open(int fd) {
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* Otherwise the call of one who has not heard of it yet would go to somebody else's descriptor. */
+ON_DRIVERS(a_number_is_free_when_the_last_operation_and_reference_are_gone) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (int kept = 0; kept < 2; kept++) {
+        aw_runtime *before = aw_enter(rt);
+        aw_conn *ends[2];
+        aw_flag flag = {0};
+        char to;
+        io_pair(ends);
+        int fd = aw_conn_fd(ends[1]);
+        aw_io op = aw_read(ends[1], &to, 1);
+        CHECK_EQ(POLL(&op, &flag), AW_PENDING);
+        if (kept) aw_conn_keep(ends[1]);
+        aw_close(ends[1]);
+        CHECK(is_open(fd)); /* nobody has told the operation */
+        int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK_NE(other, fd);
+        aw_leave(before);
+        while (!aw_flag_take(&flag))
+            run_a_while(rt);
+        CHECK(is_open(fd));
+        CHECK_EQ(POLL(&op, &flag), AW_READY);
+        CHECK_EQ(op.out, -EBADF);
+        CHECK_EQ(is_open(fd), kept);
+        if (kept) aw_conn_drop(ends[1]);
+        CHECK(!is_open(fd));
+        close(other);
+        aw_close(ends[0]);
+    }
     workers_end(rt, &m);
 }
 

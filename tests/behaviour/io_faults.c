@@ -2,9 +2,6 @@
  *
  * A system that interrupts, moves a byte at a time, has no memory and no numbers left: nothing is lost, nothing is left
  * behind, and nobody asks again and again. */
-/* clang-format off */
-/* link: -Wl,--wrap=read,--wrap=recv,--wrap=write,--wrap=readv,--wrap=writev,--wrap=recvmsg,--wrap=sendmsg,--wrap=send,--wrap=accept4,--wrap=poll,--wrap=ppoll,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=eventfd,--wrap=pipe2,--wrap=syscall */
-/* clang-format on */
 #define _GNU_SOURCE
 #include "support/io_ends.h"
 
@@ -89,8 +86,8 @@ static uint64_t io_calls(aw_runtime *rt) {
 
 static void interrupt_everywhere(uint32_t every) {
     static const enum fault_call calls[] = {
-        F_read, F_recv,    F_write, F_readv, F_writev,     F_recvmsg,      F_sendmsg,
-        F_send, F_accept4, F_poll,  F_ppoll, F_epoll_wait, F_epoll_pwait2, F_io_uring_enter};
+        F_read, F_recv,  F_write,      F_readv,        F_writev,          F_sendmsg,       F_send,
+        F_poll, F_ppoll, F_epoll_wait, F_epoll_pwait2, F_io_uring_enter2, F_aw__uring_push};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         fault_set(calls[i], EINTR, every, UINT32_MAX);
 }
@@ -98,6 +95,7 @@ static void interrupt_everywhere(uint32_t every) {
 ON_DRIVERS(an_interrupted_call_is_made_again) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
+    NEED_FAULTS(how);
     interrupt_everywhere(1);
     exchange_all(rt, 20000);
     interrupt_everywhere(5);
@@ -108,9 +106,41 @@ ON_DRIVERS(an_interrupted_call_is_made_again) {
 ON_DRIVERS(a_few_bytes_at_a_time_are_all_there_in_the_end) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    for (size_t most = 1; most < 8; most += 3) {
-        STORE(fault_most, most);
-        exchange_all(rt, 1500);
+    void (*const pairs[])(aw_conn * ends[2]) = {io_pair, tcp_pair, pipe_pair};
+    for (size_t most = 1; most < 8; most += 3)
+        for (int i = 0; i < 6; i++) {
+            STORE(fault_most, most);
+            STORE(fault_shorter, 0);
+            exchange(rt, pairs[i / 2], i % 2, 1500);
+            CHECK_GT(LOAD(fault_shorter), 1500 / most / 2); /* at one end at least */
+        }
+    workers_end(rt, &m);
+}
+
+/* Who asks for all of it gets all of it. */
+ON_DRIVERS(whole_transfers_go_on_after_a_few_bytes) {
+    enum { TOTAL = 3000 };
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    static unsigned char from[TOTAL], to[TOTAL];
+    void (*const pairs[])(aw_conn * ends[2]) = {io_pair, tcp_pair, pipe_pair};
+    pattern_fill(1, 0, from, TOTAL);
+    STORE(fault_most, 7);
+    for (int i = 0; i < 6; i++) {
+        struct iovec parts[3] = {{from, 10}, {from + 10, 0}, {from + 10, TOTAL - 10}};
+        aw_conn *ends[2];
+        pairs[i / 2](ends);
+        memset(to, 0, TOTAL);
+        aw_transfer *r = aw_spawn_on(rt, aw_read_exact(ends[1], to, TOTAL));
+        if (i % 2)
+            CHECK_EQ(aw_block_on(rt, aw_writev_all(ends[0], parts, 3)), TOTAL);
+        else
+            CHECK_EQ(aw_block_on(rt, aw_write_all(ends[0], from, TOTAL)), TOTAL);
+        CHECK_EQ(join_status(rt, &r->future), 0);
+        CHECK_EQ(aw_task_take(r), TOTAL);
+        pattern_check(1, 0, to, TOTAL);
+        aw_close(ends[0]);
+        aw_close(ends[1]);
     }
     workers_end(rt, &m);
 }
@@ -118,60 +148,86 @@ ON_DRIVERS(a_few_bytes_at_a_time_are_all_there_in_the_end) {
 /* ---- An event at the wrong moment ---------------------------------------------------------------- */
 
 static aw_conn *late_ends[2];
+
+/* The driver has told of it before the call is back, and will not again. */
 static void write_and_tell(void) {
-    CHECK_EQ(__real_write(aw_conn_fd(late_ends[0]), "x", 1), 1);
     aw__fd *f = (aw__fd *)late_ends[1];
-    aw__fd_ready(f, AW__READABLE); /* as the driver does, before the call is back */
+    uint32_t before = LOAD(f->ready);
+    CHECK_EQ(__real_write(aw_conn_fd(late_ends[0]), "x", 1), 1);
+    if (f->driver->type->want) /* as another who waits for it */
+        f->driver->type->want(f->driver, f->index, AW__READABLE);
+    while (LOAD(f->ready) == before)
+        aw__driver_turn(f->driver);
 }
 
-static void tell_before_it_waits(const char *driver) {
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, NULL, NULL);
-    char to = 0;
+/* With io_uring there is no such moment. */
+#define ON_READINESS(name)                                                                         \
+    static void name##_body(struct io_setup how);                                                  \
+    ON__DRIVER(name, epoll)                                                                        \
+    ON__DRIVER(name, poll)                                                                         \
+    static void name##_body(struct io_setup how)
+
+ON_READINESS(an_event_between_would_block_and_the_wait_is_not_lost) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
+    static aw_flag flag; /* a worker may raise it a moment later */
+    char to[2] = "";
     io_pair(late_ends);
+    aw_io first = aw_read(late_ends[1], to, 1), op;
+    CHECK_EQ(POLL(&first, &flag), AW_PENDING); /* from now on events come */
+    CHECK_EQ(__real_write(aw_conn_fd(late_ends[0]), "x", 1), 1);
+    while (!aw_flag_take(&flag))
+        aw__driver_turn(((aw__fd *)late_ends[1])->driver);
+    CHECK_EQ(POLL(&first, &flag), AW_READY);
     for (int i = 0; i < 3; i++) {
+        op = aw_read(late_ends[1], to, 1);
+        to[0] = 0;
         fault_after_read = write_and_tell;
-        CHECK_EQ(aw_block_on(rt, aw_read(late_ends[1], &to, 1)), 1);
-        CHECK_EQ(to, 'x');
+        CHECK_EQ(POLL(&op, &flag), AW_READY);
+        CHECK(fault_after_read == NULL);
+        CHECK_EQ(op.out, 1);
+        CHECK_STR(to, "x");
     }
+    aw_leave(before);
     aw_close(late_ends[0]);
     aw_close(late_ends[1]);
-    workers_end(rt, NULL);
-}
-
-TEST(an_event_between_would_block_and_the_wait_is_not_lost_by_epoll) {
-    tell_before_it_waits("epoll");
-}
-TEST(an_event_between_would_block_and_the_wait_is_not_lost_by_poll) {
-    tell_before_it_waits("poll");
+    workers_end(rt, &m);
 }
 
 /* ---- Errors -------------------------------------------------------------------------------------- */
 
-static void fail_once(struct io_setup how) {
+ON_DRIVERS(an_error_ends_one_operation_and_no_other) {
     static const int errors[] = {ENOBUFS, ENOMEM, EIO};
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
+    NEED_FAULTS(how);
     aw_conn *ends[2];
     char to;
+    struct iovec part = {&to, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     io_pair(ends);
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        fault_set(F_send, errors[i], 0, 1);
-        CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), -errors[i]);
-        CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), 1);
-        fault_set(F_recv, errors[i], 0, 1);
-        CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -errors[i]);
-        CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), 1);
+    struct {
+        enum fault_call call;
+        aw_io io;
+    } all[] = {
+        {F_send, aw_write(ends[0], "x", 1)},
+        {F_recv, aw_read(ends[1], &to, 1)},
+        {F_sendmsg, aw_writev(ends[0], &part, 1)},
+        {F_readv, aw_readv(ends[1], &part, 1)},
+        {F_sendmsg, aw__io(ends[0], AW_IO_SENDMSG, &message, 0)},
+        {F_recvmsg, aw__io(ends[1], AW_IO_RECVMSG, &message, 0)},
+    };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+            fault_set_both(all[k].call, errors[i], 0, 1);
+            CHECK_EQ(aw_block_on(rt, all[k].io), -errors[i]);
+        }
+        fault_set_both(all[k].call, 0, 0, 0);
+        CHECK_EQ(aw_block_on(rt, all[k].io), 1);
     }
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);
-}
-
-TEST(an_error_ends_one_operation_and_no_other_by_epoll) {
-    fail_once((struct io_setup){"epoll", 0, false});
-}
-TEST(an_error_ends_one_operation_and_no_other_by_poll_on_1_worker) {
-    fail_once((struct io_setup){"poll", 1, false});
 }
 
 /* A wait that cannot begin has an error, and the next one can. */
@@ -198,11 +254,11 @@ static void refuse_once(struct io_setup how, enum fault_call call, int error) {
 
 #define REFUSED(name, driver, call, error)                                                         \
     TEST(name##_by_##driver) {                                                                     \
-        if (strcmp(#driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");          \
+        io_needs(#driver);                                                                         \
         refuse_once((struct io_setup){#driver, 0, false}, call, error);                            \
     }                                                                                              \
     TEST(name##_by_##driver##_on_8_workers) {                                                      \
-        if (strcmp(#driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");          \
+        io_needs(#driver);                                                                         \
         refuse_once((struct io_setup){#driver, 8, false}, call, error);                            \
     }
 REFUSED(no_memory_to_watch_is_an_error, epoll, F_epoll_ctl, ENOMEM)
@@ -210,8 +266,8 @@ REFUSED(too_many_watched_is_an_error, epoll, F_epoll_ctl, ENOSPC)
 REFUSED(no_number_for_the_driver_is_an_error, epoll, F_epoll_create1, EMFILE)
 REFUSED(no_number_for_the_interrupt_is_an_error, epoll, F_eventfd, EMFILE)
 REFUSED(no_number_for_the_interrupt_is_an_error, poll, F_pipe2, EMFILE)
-REFUSED(no_number_for_the_driver_is_an_error, uring, F_io_uring_setup, EMFILE)
-REFUSED(no_memory_for_the_driver_is_an_error, uring, F_io_uring_setup, ENOMEM)
+REFUSED(no_number_for_the_driver_is_an_error, uring, F_io_uring_queue_init_params, EMFILE)
+REFUSED(no_memory_for_the_driver_is_an_error, uring, F_io_uring_queue_init_params, ENOMEM)
 REFUSED(no_number_for_the_interrupt_is_an_error, uring, F_eventfd, EMFILE)
 
 /* ---- Asking again and again ----------------------------------------------------------------------- */
@@ -251,9 +307,48 @@ ON_DRIVERS(a_system_that_is_busy_is_asked_again) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        fault_set(F_io_uring_enter, errors[i], 1, UINT32_MAX);
+        fault_set(F_io_uring_enter2, errors[i], 1, UINT32_MAX);
         exchange_all(rt, 20000);
     }
+    workers_end(rt, &m);
+}
+
+/* A program that shuts itself in when it has begun. What waits on the clock goes on, and nothing spins. */
+static void forbid_for_good(struct io_setup how, int error) {
+    memory m;
+    kept_log log = KEPT_LOG;
+    aw_runtime *rt = io_runtime(how, &m, &log);
+    aw_conn *ends[2];
+    char to;
+    exchange(rt, io_pair, false, 100); /* the rings are there */
+    io_pair(ends);
+    fault_set(F_io_uring_enter2, error, 0, UINT32_MAX);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -error);
+    struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
+    CHECK_EQ(io_join(rt, t), -error);
+    uint64_t before = io_calls(rt);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(30))), 0);
+    CHECK_LE(io_calls(rt) - before, 40); /* a few of the eight workers find out only now */
+    CHECK_GE(log_count(&log, "io_uring is not allowed any more"), 1);
+    CHECK_LE(log_count(&log, "io_uring is not allowed any more"), how.workers ? how.workers : 1);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+ON_URING(who_may_not_enter_its_rings_any_more_is_told) {
+    forbid_for_good(how, EPERM);
+}
+ON_URING(who_does_not_have_io_uring_any_more_is_told) {
+    forbid_for_good(how, ENOSYS);
+}
+
+/* Its owner cannot make the ring his at once. */
+ON_URING(a_ring_that_cannot_be_had_yet_is_had_later) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    fault_set(F_io_uring_register, EAGAIN, 0, 5);
+    exchange_all(rt, 1000);
+    CHECK_EQ(fault_count(F_io_uring_register), !how.workers || how.per_core ? 5u : 0u);
     workers_end(rt, &m);
 }
 
@@ -283,13 +378,13 @@ ON_DRIVERS(what_one_thread_fails_to_hand_over_another_does) {
     for (int i = 0; i < 20; i++) {
         WAIT_UNTIL(workers_sleep(rt->pool));
         struct foreign f = {.rt = rt, .conn = ends[1]};
-        fault_set(F_io_uring_enter, EAGAIN, 0, 1);
+        fault_set(F_io_uring_enter2, EAGAIN, 0, 1);
         pthread_t thread = thread_start(read_foreign, &f);
         WAIT_UNTIL(io_waiting(ends[1], 0) == 1);
         CHECK_EQ(__real_write(aw_conn_fd(ends[0]), "x", 1), 1);
         thread_end(thread);
         CHECK_EQ(f.out, 1);
-        fault_set(F_io_uring_enter, EAGAIN, 0, 0);
+        fault_set(F_io_uring_enter2, EAGAIN, 0, 0);
     }
     aw_close(ends[0]);
     aw_close(ends[1]);
@@ -448,7 +543,7 @@ static bool try_with(struct io_setup how, long fail_at) {
 }
 
 ON_DRIVERS(memory_may_run_out_at_any_allocation) {
-    if (strcmp(how.driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");
+    io_needs(how.driver);
     long n = 1;
     while (try_with(how, n) && n < 200)
         n++;

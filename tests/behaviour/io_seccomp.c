@@ -1,38 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where policy forbids io_uring: the next best driver is used, and the counters say why. Each test is a process of its own,
- * and forbids it to itself. */
+ * Where policy forbids io_uring, or the system does not know all of it: the next best driver is used, and the counters
+ * say why. Each test is a process of its own, and forbids it to itself. */
+/* link: -Wl,--wrap=io_uring_register_probe */
 #define _GNU_SOURCE
+#include "support/forbid.h"
 #include "support/io_ends.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-
-/* From now on these fail with this error, in all threads. */
 static void forbid(const int *calls, size_t count, int error) {
-    struct sock_filter code[16];
-    unsigned n = 0;
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                             offsetof(struct seccomp_data, nr));
-    for (size_t i = 0; i < count; i++) {
-        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0,
-                                                 1);
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-                                                 SECCOMP_RET_ERRNO | (unsigned)error);
-    }
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    struct sock_fprog program = {(unsigned short)n, code};
-    CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
-        SKIP("no seccomp here");
+    if (!forbid_calls(calls, count, error)) SKIP("no seccomp here");
 }
 
 static const int setup[] = {SYS_io_uring_setup}, registers[] = {SYS_io_uring_register},
-                 enters[] = {SYS_io_uring_enter},
-                 all[] = {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register};
+                 enters[] = {SYS_io_uring_enter};
 
 static void wait_for_a_byte(aw_runtime *rt, int expected) {
     aw_conn *ends[2];
@@ -48,11 +28,9 @@ static void wait_for_a_byte(aw_runtime *rt, int expected) {
     aw_close(ends[1]);
 }
 
-static void fall_back(const char *driver, uint32_t workers, const int *calls, size_t count,
-                      int error) {
+static void fall_back(const char *driver, uint32_t workers, int error) {
     memory m;
     size_t fds = entries("/proc/self/fd");
-    forbid(calls, count, error);
     unsetenv("AWAKE_DRIVER");
     memory_init(&m);
     aw_runtime_options o = workers_options(workers, &m, NULL);
@@ -74,30 +52,86 @@ static void fall_back(const char *driver, uint32_t workers, const int *calls, si
 
 #define FALLS_BACK(name, calls, error)                                                             \
     TEST(name) {                                                                                   \
-        fall_back(NULL, 0, calls, sizeof calls / sizeof *calls, error);                            \
+        forbid(calls, sizeof calls / sizeof *calls, error);                                        \
+        fall_back(NULL, 0, error);                                                                 \
     }                                                                                              \
     TEST(name##_on_8_workers) {                                                                    \
-        fall_back(NULL, 8, calls, sizeof calls / sizeof *calls, error);                            \
+        forbid(calls, sizeof calls / sizeof *calls, error);                                        \
+        fall_back(NULL, 8, error);                                                                 \
     }                                                                                              \
     TEST(name##_though_it_was_asked_for) {                                                         \
-        fall_back("uring", 2, calls, sizeof calls / sizeof *calls, error);                         \
+        forbid(calls, sizeof calls / sizeof *calls, error);                                        \
+        fall_back("uring", 2, error);                                                              \
     }
 FALLS_BACK(rings_that_are_forbidden_are_not_used, setup, EPERM)
 FALLS_BACK(rings_that_are_unknown_are_not_used, setup, ENOSYS)
 FALLS_BACK(rings_that_cannot_be_asked_are_not_used, registers, EPERM)
 FALLS_BACK(rings_that_cannot_be_entered_are_not_used, enters, EPERM)
-FALLS_BACK(rings_that_are_forbidden_altogether_are_not_used, all, EACCES)
+FALLS_BACK(rings_that_are_forbidden_altogether_are_not_used, uring_calls, EACCES)
+
+/* ---- What the system does not know -------------------------------------------------------------- */
+
+#ifdef AW_URING
+#include "driver/uring_ring.h"
+
+static int unknown = -1; /* an operation */
+
+int __real_io_uring_register_probe(struct io_uring *u, struct io_uring_probe *p, unsigned count);
+int __wrap_io_uring_register_probe(struct io_uring *u, struct io_uring_probe *p, unsigned count);
+int __wrap_io_uring_register_probe(struct io_uring *u, struct io_uring_probe *p, unsigned count) {
+    int error = __real_io_uring_register_probe(u, p, count);
+    if (unknown >= 0) p->ops[unknown].flags &= (uint16_t)~IO_URING_OP_SUPPORTED;
+    return error;
+}
+
+/* Without aw__uring_works, which remembers. */
+static void need_rings(void) {
+    aw__uring u;
+    if (aw__uring_open(&u, 4, 8, false)) SKIP("no io_uring here");
+    io_uring_queue_exit(&u);
+}
+
+#define FALLS_BACK_WITHOUT(operation)                                                              \
+    TEST(rings_without_##operation##_are_not_used) {                                               \
+        need_rings();                                                                              \
+        unknown = IORING_OP_##operation;                                                           \
+        fall_back(NULL, 0, ENOSYS);                                                                \
+    }
+FALLS_BACK_WITHOUT(POLL_ADD)
+FALLS_BACK_WITHOUT(ASYNC_CANCEL)
+FALLS_BACK_WITHOUT(RECV)
+FALLS_BACK_WITHOUT(SEND)
+FALLS_BACK_WITHOUT(RECVMSG)
+FALLS_BACK_WITHOUT(SENDMSG)
+FALLS_BACK_WITHOUT(ACCEPT)
+FALLS_BACK_WITHOUT(CONNECT)
+FALLS_BACK_WITHOUT(READ)
+FALLS_BACK_WITHOUT(READV)
+
+/* The answer is that of this system, but for one which is not needed. */
+TEST(rings_without_what_is_not_needed_are_used) {
+    unknown = IORING_OP_FALLOCATE;
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
+    wait_for_a_byte(rt, 1);
+    aw_io_counters c;
+    aw_runtime_io(rt, &c);
+    CHECK_STR(c.driver, "uring");
+    CHECK_EQ(c.fallback, 0);
+    workers_end(rt, NULL);
+}
+#endif
+
+/* ---- Later -------------------------------------------------------------------------------------- */
 
 /* A program that has begun, and gives up what it does not need any more. */
-TEST(who_needs_a_ring_that_is_forbidden_later_is_told) {
-    if (aw__uring_works()) SKIP("no io_uring here");
+TEST(who_needs_a_ring_that_is_forbidden_later_is_told_by_uring) {
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
     forbid(setup, 1, EPERM);
     wait_for_a_byte(rt, -EPERM);
     workers_end(rt, NULL);
 }
 
-TEST(rings_that_are_there_are_used_when_more_are_forbidden) {
+TEST(rings_that_are_there_are_used_when_more_are_forbidden_by_uring) {
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
     wait_for_a_byte(rt, 1);
     forbid(setup, 1, EPERM);

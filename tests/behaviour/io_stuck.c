@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker that is stuck: what it began is ended by others, and soon. */
+ * A worker that is stuck: what it began is ended by others, and so is what threads beside it wait for; and soon. */
 #include "support/io_ends.h"
 
 typedef AW_TIMEOUT(aw_io) io_timeout;
@@ -18,7 +18,7 @@ AW_ASYNC(int, spin, uint32_t *begun; const uint32_t *stop;) {
 static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
     aw__fd *f = (aw__fd *)c;
     aw__lock(&f->lock);
-    aw__driver *d = f->driver ? f->driver : ((aw_io *)f->waiters[0].first)->driver;
+    aw__driver *d = f->driver ? f->driver : ((aw_io *)f->waiters)->driver;
     aw__unlock(&f->lock);
     for (uint32_t i = 0; i < rt->pool->count; i++)
         if (LOAD(rt->pool->workers[i].place.driver) == d) return i;
@@ -107,6 +107,91 @@ static uint64_t cancel_time(const char *driver, bool by_close) {
 STUCK(uring)
 STUCK(epoll)
 STUCK(poll)
+
+/* ---- Threads beside ---------------------------------------------------------------------------------- */
+
+#define BESIDE_STUCK(name)                                                                         \
+    static void name(struct io_setup how);                                                         \
+    BESIDE_STUCK_BY(name, uring)                                                                   \
+    BESIDE_STUCK_BY(name, epoll)                                                                   \
+    BESIDE_STUCK_BY(name, poll)                                                                    \
+    static void name(struct io_setup how)
+#define BESIDE_STUCK_BY(name, driver)                                                              \
+    TEST(name##_by_##driver) {                                                                     \
+        name((struct io_setup){#driver, 2, false});                                                \
+    }                                                                                              \
+    TEST(name##_by_##driver##_with_a_thread_per_core) {                                            \
+        name((struct io_setup){#driver, 2, true});                                                 \
+    }
+
+/* So many workers spin, the first ones. */
+struct spinning {
+    aw_runtime *rt;
+    uint32_t count, stop, begun[2];
+    struct spin *tasks[2];
+};
+
+static void spin_begin(struct spinning *s, aw_runtime *rt, uint32_t count) {
+    *s = (struct spinning){.rt = rt, .count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        s->tasks[i] = aw_spawn_at(rt, i, AW_CALL(spin, .begun = &s->begun[i], .stop = &s->stop));
+        WAIT_UNTIL(LOAD(s->begun[i]));
+    }
+}
+
+static void spin_end(struct spinning *s) {
+    STORE(s->stop, 1);
+    for (uint32_t i = 0; i < s->count; i++) {
+        CHECK_EQ(join_status(s->rt, &s->tasks[i]->future), 0);
+        aw_task_drop(s->tasks[i]);
+    }
+}
+
+static uint64_t timeout_time(struct io_setup how) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    struct spinning s;
+    char to;
+    io_pair(ends);
+    spin_begin(&s, rt, how.workers);
+    uint64_t from = test_now_ns();
+    int n = aw_block_on(rt, AW_TIMEOUT_OF(io_timeout, AW_MSEC(1), aw_read(ends[1], &to, 1)));
+    uint64_t took = test_now_ns() - from;
+    CHECK_EQ(n, -ETIMEDOUT);
+    spin_end(&s);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+    return took;
+}
+
+BESIDE_STUCK(a_timeout_beside_stuck_workers_is_kept_timing) {
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t took = timeout_time(how);
+        if (took < best) best = took;
+    }
+    CHECK_LT(best, LIMIT_NS);
+}
+
+BESIDE_STUCK(a_read_beside_a_stuck_worker_gets_its_bytes) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    struct spinning s;
+    io_pair(ends);
+    struct io_reader r;
+    spin_begin(&s, rt, 1);
+    io_reader_start(&r, rt, ends[1], true);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(io_reader_end(&r), 1);
+    CHECK_EQ(r.to, 'x');
+    spin_end(&s);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
 
 /* ---- What was queued -------------------------------------------------------------------------------- */
 

@@ -9,19 +9,6 @@
 
 ALL_ON_THIS_THREAD("workers are always the same threads");
 
-#define ON_EACH(name)                                                                              \
-    static void name##_body(struct io_setup how);                                                  \
-    TEST(name##_by_uring) {                                                                        \
-        name##_body((struct io_setup){"uring", 0, false});                                         \
-    }                                                                                              \
-    TEST(name##_by_epoll) {                                                                        \
-        name##_body((struct io_setup){"epoll", 0, false});                                         \
-    }                                                                                              \
-    TEST(name##_by_poll) {                                                                         \
-        name##_body((struct io_setup){"poll", 0, false});                                          \
-    }                                                                                              \
-    static void name##_body(struct io_setup how)
-
 AW_ASYNC(int, read_bytes, aw_conn *conn; int count; char byte; int got; aw_io io;) {
     AW_BEGIN;
     for (self->got = 0; self->got < self->count; self->got++) {
@@ -56,7 +43,7 @@ static void send_byte(aw_conn *c, int i) {
     CHECK_EQ(write(aw_conn_fd(c), &byte, 1), 1);
 }
 
-ON_EACH(a_read_goes_on_whoever_runs_the_runtime) {
+ON_EACH_DRIVER(a_read_goes_on_whoever_runs_the_runtime) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -85,7 +72,7 @@ static void *free_runtime(void *rt) {
     return NULL;
 }
 
-ON_EACH(another_thread_may_free_a_runtime_with_reads) {
+ON_EACH_DRIVER(another_thread_may_free_a_runtime_with_reads) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -120,7 +107,7 @@ static void *read_beside(void *arg) {
 static uint32_t waiting_for(aw_conn *c) {
     aw__fd *f = (aw__fd *)c;
     aw__lock(&f->lock);
-    uint32_t n = f->waiters[0].first != NULL;
+    uint32_t n = f->waiters != NULL;
     aw__unlock(&f->lock);
     return n;
 }
@@ -142,7 +129,7 @@ AW_ASYNC(int, until_it_is_read, struct beside *b; pthread_t thread; aw_yield pau
     AW_END;
 }
 
-ON_EACH(a_thread_beside_reads_while_another_runs_the_runtime) {
+ON_EACH_DRIVER(a_thread_beside_reads_while_another_runs_the_runtime) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     for (int i = 0; i < 20; i++) {
@@ -193,7 +180,7 @@ AW_ASYNC(int, be_busy_until_beside_waits, struct beside *b;) {
     AW_END;
 }
 
-ON_EACH(a_thread_beside_reads_more_than_there_is_room_for_until_it_runs_the_runtime) {
+ON_EACH_DRIVER(a_thread_beside_reads_more_than_there_is_room_for_until_it_runs_the_runtime) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -214,7 +201,7 @@ ON_EACH(a_thread_beside_reads_more_than_there_is_room_for_until_it_runs_the_runt
 /* ---- No descriptors left ----------------------------------------------------------------------- */
 
 /* A ring is a thread's own: another one needs another, and gets none. */
-TEST(without_descriptors_another_thread_waits_until_there_are_some) {
+TEST(without_descriptors_another_thread_waits_until_there_are_some_by_uring) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, &m, NULL);
     aw_conn *ends[2];

@@ -2,15 +2,12 @@
  *
  * Waiting for descriptors: nothing that becomes ready is overlooked, nobody waits for one that is closed, and what is
  * cancelled has touched nothing. */
-#include "support/io.h"
+#include "support/io_ends.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
-
-#include "io/fd.h"
-#include "support/by_hand.h"
 
 /* ---- Reading and writing ----------------------------------------------------------------------- */
 
@@ -84,7 +81,7 @@ static uint32_t reads_pending(aw_conn *c) {
     aw__fd *f = (aw__fd *)c;
     uint32_t n = 0;
     aw__lock(&f->lock);
-    for (const aw__waiter *w = f->waiters[0].first; w; w = w->next)
+    for (const aw__waiter *w = f->waiters; w; w = w->next)
         n++;
     aw__unlock(&f->lock);
     return n;
@@ -404,8 +401,9 @@ ON_DRIVERS(no_byte_is_lost_between_many_readers_and_writers) {
 /* ---- Cancelling --------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_io */
-TEST(a_read_may_be_cancelled_at_any_point) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 1, false}, NULL, NULL);
+ON_EACH_THAT_TELLS(a_read_may_be_cancelled_at_any_point) {
+    how.workers = 1;
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_runtime *before = aw_enter(rt);
     static aw_flag flag, other; /* a worker may raise it a moment later */
     aw_conn *ends[2];
@@ -467,8 +465,8 @@ ON_DRIVERS(the_system_has_the_operations_where_it_can) {
     aw_conn *ends[2];
     aw_io_counters before, after;
     io_pair(ends);
-    struct answer *b = aw_spawn_on(rt, AW_CALL(answer, .conn = ends[1]));
     aw_runtime_io(rt, &before);
+    struct answer *b = aw_spawn_on(rt, AW_CALL(answer, .conn = ends[1]));
     struct ask *a = aw_spawn_on(rt, AW_CALL(ask, .conn = ends[0]));
     CHECK_EQ(join_status(rt, &a->future), 0);
     aw_runtime_io(rt, &after);
@@ -486,6 +484,25 @@ ON_DRIVERS(the_system_has_the_operations_where_it_can) {
     aw_close(ends[0]);
     CHECK_EQ(join_status(rt, &b->future), 0);
     aw_task_drop(b);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}
+
+ON_DRIVERS(what_other_threads_wait_for_is_counted) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    aw_io_counters counters;
+    char to;
+    io_pair(ends);
+    aw_runtime *before = aw_enter(rt);
+    CHECK_EQ(aw_wait_for(1, aw_read(ends[1], &to, 1)), -ETIMEDOUT);
+    aw_leave(before);
+    aw_runtime_io(rt, &counters);
+    bool given = strcmp(how.driver, "uring") == 0;
+    CHECK_EQ(counters.operations, given ? 1u : 0u);
+    if (given) CHECK_EQ(counters.events, 1u);
+    if (given) CHECK_GT(counters.calls, 0u);
+    aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, NULL);
 }
@@ -517,49 +534,30 @@ ON_DRIVERS(a_child_that_closes_takes_nothing_from_its_parent) {
     workers_end(rt, NULL);
 }
 
-/* ---- Readiness --------------------------------------------------------------------------------- */
-
-AW_ASYNC(int, until_readable, aw_conn *conn; uint32_t * begun; aw_io io;) {
-    AW_BEGIN;
-    ADD(*self->begun, 1);
-    AW_AWAIT(self->io, aw_readable(self->conn));
-    AW_RETURN(self->io.out);
-    AW_END;
+ON_DRIVERS(a_child_that_ends_a_runtime_takes_nothing_from_a_thread_of_its_parent) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    io_pair(ends);
+    struct io_reader r;
+    io_reader_start(&r, rt, ends[1], false);
+    pid_t child = fork();
+    if (child == 0) {
+        aw_runtime_free(rt);
+        _exit(0);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    while (!LOAD(r.done))
+        CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(1))), 0);
+    CHECK_EQ(io_reader_end(&r), 1);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
 }
 
-static int wait_readable(aw_runtime *rt, aw_conn *c) {
-    uint32_t begun = 0;
-    return aw_block_on(rt, AW_CALL(until_readable, .conn = c, .begun = &begun));
-}
-
-ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_something) {
-    memory m;
-    aw_runtime *rt = io_runtime(how, &m, NULL);
-    int fds[2];
-    char bytes[2];
-    uint32_t begun = 0;
-    aw_conn *c;
-    CHECK_EQ(pipe(fds), 0);
-    CHECK_EQ(aw_conn_borrow(&c, fds[0]), 0);
-    CHECK_EQ(fcntl(fds[0], F_GETFL) & O_NONBLOCK, 0);
-    struct until_readable *t = aw_spawn_on(rt, AW_CALL(until_readable, .conn = c, .begun = &begun));
-    if (how.workers) WAIT_UNTIL(LOAD(begun) == 1);
-    CHECK_EQ(write(fds[1], "ab", 2), 2);
-    CHECK_EQ(join_status(rt, &t->future), 0);
-    CHECK_EQ(t->out, 0);
-    aw_task_drop(t);
-    CHECK_EQ(wait_readable(rt, c), 0);
-    CHECK_EQ(read(fds[0], bytes, 1), 1);
-    CHECK_EQ(wait_readable(rt, c), 0);
-    CHECK_EQ(aw_block_on(rt, aw_read(c, bytes, 1)), -EOPNOTSUPP);
-    CHECK_EQ(read(fds[0], bytes, 1), 1);
-    close(fds[1]);
-    CHECK_EQ(wait_readable(rt, c), 0); /* the end */
-    aw_conn_drop(c);
-    CHECK_EQ(close(fds[0]), 0);
-    CHECK_EQ(aw_conn_borrow(&c, fds[0]), -EBADF);
-    workers_end(rt, &m);
-}
+/* ---- Shutting down ------------------------------------------------------------------------------ */
 
 ON_DRIVERS(after_a_shutdown_the_other_end_reads_to_its_end_and_still_answers) {
     memory m;
@@ -630,9 +628,9 @@ ON_DRIVERS(a_task_that_reads_says_which_call_and_descriptor_it_waits_for) {
 
 /* ---- What is refused ---------------------------------------------------------------------------- */
 
-TEST(a_descriptor_that_is_not_taken_over_stays_as_it_was) {
+ON_EACH_DRIVER(a_descriptor_that_is_not_taken_over_stays_as_it_was) {
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, &m, NULL), *before;
+    aw_runtime *rt = io_runtime(how, &m, NULL), *before;
     int fds[2];
     aw_conn *c;
     CHECK_EQ(pipe(fds), 0);

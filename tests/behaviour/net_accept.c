@@ -1,103 +1,123 @@
 /* SPDX-License-Identifier: MIT
  *
  * Accepting: it goes on whatever happens to one connection or is used up for a while, does not spin, and knows a limit. */
-/* link: -Wl,--wrap=accept4 */
+#define _GNU_SOURCE
 #include "support/net.h"
 
-#include <sys/resource.h>
 #include <time.h>
 
 #include "support/by_hand.h"
+#include "support/faults.h"
 
 ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
 /* ---- Failures, one after the other -------------------------------------------------------------- */
 
-static const int *failures; /* the errors of the next calls; NULL: as it is */
-static uint32_t failures_left, calls;
-
-int __real_accept4(int fd, struct sockaddr *name, socklen_t *size, int flags);
-int __wrap_accept4(int fd, struct sockaddr *name, socklen_t *size, int flags);
-int __wrap_accept4(int fd, struct sockaddr *name, socklen_t *size, int flags) {
-    ADD(calls, 1);
-    if (LOAD(failures_left)) {
-        errno = failures[--failures_left];
-        return -1;
-    }
-    return __real_accept4(fd, name, size, flags);
+/* Who comes when somebody is about to accept and nothing fails any more. */
+struct late {
+    aw_addr at;
+    const struct fault *f;
+    uint32_t calls; /* after so many */
+    int fd;
+};
+static void *come_late(void *arg) {
+    struct late *l = arg;
+    WAIT_UNTIL(LOAD(l->f->calls) >= l->calls);
+    l->fd = plain_client(&l->at);
+    return NULL;
 }
 
-/* All of them, and then one connection. Time is virtual: how long it waited is exact. */
-static uint64_t accept_after(const int *errors, uint32_t count, kept_log *log) {
-    aw_runtime_options o = AW_RUNTIME_OPTIONS;
-    aw_runtime *rt;
-    o.flavour = AW_CURRENT_THREAD;
-    o.driver = "epoll";
-    o.paused = true;
-    o.log = keep_log;
-    o.log_data = log;
-    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
-    aw_addr at;
+/* All of them, and then one connection. Time is virtual: how long it waited is exact. Ahead it is accepted only if it
+ * has not come before. */
+static uint64_t accept_one_after(struct io_setup how, bool ahead, const int *errors, uint32_t count,
+                                 kept_log *log) {
+    bool given = strcmp(how.driver, "uring") == 0;
+    enum fault_call call = given ? F_aw__uring_push : F_accept4;
+    aw_runtime *rt = io_runtime(how, NULL, log);
+    NEED_FAULTS(how);
+    CHECK_EQ(aw_clock_pause(rt), 0);
+    struct late late = {.f = &faults[call]};
     aw_conn *c;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
-    int client = plain_client(&at);
+    aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = ahead), &late.at);
+    pthread_t thread;
     uint64_t begin = aw_now(rt);
-    failures = errors;
-    failures_left = count;
-    calls = 0;
+    late.calls = LOAD(late.f->calls) + count + 1;
+    fault_each(call, errors, count);
+    if (ahead)
+        thread = thread_start(come_late, &late);
+    else
+        late.fd = plain_client(&late.at);
     CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), 0);
-    CHECK_EQ(calls, count + 1); /* no more */
+    CHECK_EQ(LOAD(late.f->calls), late.calls); /* no more */
     uint64_t took = aw_now(rt) - begin;
-    close(client);
+    if (ahead) thread_end(thread);
+    close(late.fd);
     aw_close(c);
     aw_listener_close(l);
     aw_runtime_free(rt);
     return took;
 }
 
-TEST(connections_that_failed_are_passed_over_at_once) {
+static uint64_t accept_after(struct io_setup how, const int *errors, uint32_t count,
+                             kept_log *log) {
+    uint64_t took = accept_one_after(how, false, errors, count, log);
+    if (strcmp(how.driver, "uring")) return took;
+    *log = (kept_log)KEPT_LOG;
+    CHECK_EQ(accept_one_after(how, true, errors, count, log), took);
+    return took;
+}
+
+ON_DRIVERS(connections_that_failed_are_passed_over_at_once) {
     static const int errors[] = {ECONNABORTED, EPROTO,      ENOPROTOOPT, EHOSTDOWN, EHOSTUNREACH,
                                  ENETDOWN,     ENETUNREACH, ENONET,      EPERM,     ETIMEDOUT};
     kept_log log = KEPT_LOG;
-    CHECK_EQ(accept_after(errors, 10, &log), 0);
+    CHECK_EQ(accept_after(how, errors, 10, &log), 0);
     CHECK_EQ(log.length, 0);
 }
 
-TEST(what_is_used_up_is_waited_for_longer_and_longer) {
+ON_DRIVERS(an_interrupted_accept_is_nobodys_failure) {
+    static const int errors[] = {EINTR, EINTR, EINTR};
+    kept_log log = KEPT_LOG;
+    CHECK_EQ(accept_after(how, errors, 3, &log), 0);
+    CHECK_EQ(log.length, 0);
+}
+
+ON_DRIVERS(what_is_used_up_is_waited_for_longer_and_longer) {
     static const int errors[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM};
     kept_log log = KEPT_LOG;
-    CHECK_EQ(accept_after(errors, 4, &log), AW_MSEC(5 + 10 + 20 + 40));
+    CHECK_EQ(accept_after(how, errors, 4, &log), AW_MSEC(5 + 10 + 20 + 40));
     CHECK_EQ(log_count(&log, "a listener cannot accept"), 1);
 }
 
-TEST(it_waits_no_longer_than_a_second) {
+ON_DRIVERS(it_waits_no_longer_than_a_second) {
     static const int errors[] = {EMFILE, EMFILE, EMFILE, EMFILE, EMFILE,
                                  EMFILE, EMFILE, EMFILE, EMFILE, EMFILE};
     kept_log log = KEPT_LOG;
-    CHECK_EQ(accept_after(errors, 10, &log),
+    CHECK_EQ(accept_after(how, errors, 10, &log),
              AW_MSEC(5 + 10 + 20 + 40 + 80 + 160 + 320 + 640 + 1000 + 1000));
     CHECK_EQ(log_count(&log, "a listener cannot accept"), 1);
 }
 
-TEST(an_error_that_goes_on_for_ever_does_not_spin) {
+ON_DRIVERS(an_error_that_goes_on_for_ever_does_not_spin) {
     static int errors[100];
     kept_log log = KEPT_LOG;
     for (int i = 0; i < 100; i++)
         errors[i] = ENETDOWN;
-    CHECK_GT(accept_after(errors, 100, &log), AW_SEC(50));
+    CHECK_GT(accept_after(how, errors, 100, &log), AW_SEC(50));
     CHECK_EQ(log_count(&log, "a listener cannot accept"), 1);
 }
 
-TEST(other_errors_are_told) {
-    static const int errors[] = {EFAULT};
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
-    aw_addr at;
-    aw_conn *c;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
-    failures = errors;
-    failures_left = 1;
-    CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), -EFAULT);
-    aw_listener_close(l);
+ON_DRIVERS(other_errors_are_told) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    NEED_FAULTS(how);
+    for (uint32_t ahead = 0; ahead < 2; ahead++) {
+        aw_addr at;
+        aw_conn *c;
+        aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = ahead), &at);
+        fault_set_both(F_accept4, EFAULT, 0, 1);
+        CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), -EFAULT);
+        aw_listener_close(l);
+    }
     workers_end(rt, NULL);
 }
 
@@ -109,30 +129,37 @@ static uint64_t cpu_time(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-ON_DRIVERS(accept_outlives_a_lack_of_descriptors_without_spinning) {
+/* The limit is there from the beginning: io_uring looks at it when an operation begins. */
+static void outlive_a_lack_of_descriptors(struct io_setup how, const aw_listen_options *options) {
+    enum { FEW = 100 };
+    struct rlimit limit;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = FEW;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     kept_log log = KEPT_LOG;
     aw_runtime *rt = io_runtime(how, NULL, &log);
     aw_addr at;
     aw_conn *c = NULL, *one = NULL;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_here(AF_INET, options, &at);
     struct accept_one *first = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &one));
-    int client = plain_client(&at), waits = plain_client(&at);
+    int client = plain_client(&at), waits = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK_EQ(join_status(rt, &first->future), 0); /* from now on the driver is there */
     CHECK_EQ(aw_task_take(first), 0);
 
-    struct rlimit old, few;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
-    few = old;
-    int next = dup(0);
-    close(next);
-    few.rlim_cur = (rlim_t)next;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int used_up[FEW], count = 0;
+    while ((used_up[count] = dup(0)) >= 0)
+        count++;
+    CHECK_EQ(errno, EMFILE);
+    CHECK_EQ(connect(waits, &at.u.any, at.size), 0);
     struct accept_one *t = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &c));
+    while (log_count(&log, "a listener cannot accept") == 0)
+        CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(1))), 0);
     uint64_t before = cpu_time();
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(200))), 0);
     CHECK_LT(cpu_time() - before, AW_MSEC(100));
     CHECK_EQ(aw_task_is_finished(t), false);
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+    while (count > 0)
+        close(used_up[--count]);
     CHECK_EQ(join_status(rt, &t->future), 0);
     CHECK_EQ(aw_task_take(t), 0);
     CHECK_EQ(log_count(&log, "a listener cannot accept"), 1);
@@ -142,6 +169,45 @@ ON_DRIVERS(accept_outlives_a_lack_of_descriptors_without_spinning) {
     close(waits);
     aw_listener_close(l);
     workers_end(rt, NULL);
+}
+
+/* It would be a long pause, and the time is virtual: nothing but the close can end it. */
+TEST(a_close_ends_the_pause_of_who_waits_for_descriptors) {
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    aw_runtime *rt;
+    o.flavour = AW_CURRENT_THREAD;
+    o.driver = "epoll";
+    o.paused = true;
+    o.keep_tasks = true;
+    o.log = keep_log;
+    kept_log log = KEPT_LOG;
+    o.log_data = &log;
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    aw_addr at;
+    aw_conn *c = NULL;
+    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    int client = plain_client(&at);
+    fault_set(F_accept4, EMFILE, 0, 3);
+    struct accept_one *t = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &c));
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(5 + 10 + 1))), 0);
+    CHECK_EQ(fault_count(F_accept4), 3u); /* and the third pause has begun */
+    uint64_t begin = aw_now(rt);
+    aw_listener_close(l);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_now(rt), begin);
+    CHECK_EQ(aw_task_take(t), -EBADF);
+    int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(connect(late, &at.u.any, at.size), -1); /* and nobody listens */
+    close(late);
+    close(client);
+    aw_runtime_free(rt);
+}
+
+ON_DRIVERS(accept_outlives_a_lack_of_descriptors_without_spinning) {
+    outlive_a_lack_of_descriptors(how, NULL);
+}
+ON_DRIVERS(accepting_ahead_outlives_a_lack_of_descriptors_without_spinning) {
+    outlive_a_lack_of_descriptors(how, AW_LISTEN(.ahead = 4));
 }
 
 ON_DRIVERS(who_has_gone_before_the_accept_is_not_asked_for_an_address) {
@@ -193,7 +259,7 @@ ON_DRIVERS(who_connects_from_a_strange_address_does_not_end_the_listening) {
 
 /* ---- Ends -------------------------------------------------------------------------------------- */
 
-ON_DRIVERS(a_close_ends_all_who_wait_to_accept) {
+static void close_ends_all_who_wait(struct io_setup how, const aw_listen_options *options) {
     enum { TASKS = 20 };
     size_t before = open_fds();
     memory m;
@@ -202,7 +268,7 @@ ON_DRIVERS(a_close_ends_all_who_wait_to_accept) {
     aw_conn *c = NULL;
     uint32_t begun = 0;
     struct accept_one *tasks[TASKS];
-    aw_listener *l = listen_here(AF_INET6, NULL, &at);
+    aw_listener *l = listen_here(AF_INET6, options, &at);
     for (int i = 0; i < TASKS; i++)
         tasks[i] = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &c, .begun = &begun));
     run_a_while(rt);
@@ -225,12 +291,19 @@ ON_DRIVERS(a_close_ends_all_who_wait_to_accept) {
     CHECK_EQ(open_fds(), before);
 }
 
-ON_DRIVERS(an_accepted_connection_that_nobody_takes_is_closed) {
+ON_DRIVERS(a_close_ends_all_who_wait_to_accept) {
+    close_ends_all_who_wait(how, NULL);
+}
+ON_DRIVERS(a_close_ends_all_who_wait_to_accept_ahead) {
+    close_ends_all_who_wait(how, AW_LISTEN(.ahead = 4));
+}
+
+static void what_nobody_takes_is_closed(struct io_setup how, const aw_listen_options *options) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr at;
     aw_conn *c = NULL;
     char byte;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_here(AF_INET, options, &at);
     int client = plain_client(&at);
     CHECK_EQ(aw_block_on_status(rt, aw_accept(l, &c)), 0); /* its output is discarded */
     CHECK_EQ(read(client, &byte, 1), 0);
@@ -244,6 +317,71 @@ ON_DRIVERS(an_accepted_connection_that_nobody_takes_is_closed) {
     close(client);
     aw_listener_close(l);
     workers_end(rt, NULL);
+}
+
+ON_DRIVERS(an_accepted_connection_that_nobody_takes_is_closed) {
+    what_nobody_takes_is_closed(how, NULL);
+}
+ON_DRIVERS(a_connection_accepted_ahead_that_nobody_takes_is_closed) {
+    what_nobody_takes_is_closed(how, AW_LISTEN(.ahead = 4));
+}
+
+/* Somebody comes while both wait, and before the first of them has seen that it gives up: cancelled, or by a close. All
+ * within one block_on: to leave it would ask for both again. */
+AW_ASYNC(int, come_and_part, struct accept_one *tasks[2]; aw_conn * *conns; aw_listener * l;
+         bool by_close; const aw_addr *at; const uint32_t *begun; int *client;
+         struct until_counted both; aw_sleep nap;) {
+    AW_BEGIN;
+    AW_AWAIT(self->both, AW_CALL(until_counted, .count = self->begun, .want = 2));
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1))); /* and the system knows of both */
+    *self->client = plain_client(self->at);
+    if (self->by_close)
+        aw_listener_close(self->l);
+    else
+        aw_task_abort(self->tasks[0]);
+    while (!aw_task_is_finished(self->tasks[0]))
+        AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1)));
+    while (!self->conns[0] && !aw_task_is_finished(self->tasks[1]))
+        AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1)));
+    AW_RETURN(0);
+    AW_END;
+}
+
+static void part(struct io_setup how, bool by_close) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_addr at;
+    aw_conn *c[2] = {NULL, NULL};
+    struct accept_one *tasks[2];
+    uint32_t begun = 0;
+    int client;
+    aw_listener *l = listen_here(AF_INET, NULL, &at), *same;
+    CHECK_EQ(aw_listener_of_fd(&same, dup(aw_listener_fd(l)), NULL), 0); /* as a successor has it */
+    tasks[0] = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &c[0], .begun = &begun));
+    tasks[1] = aw_spawn_on(rt, AW_CALL(accept_one, .l = same, .conn = &c[1], .begun = &begun));
+    aw_listener_keep(l);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(come_and_part, .tasks = {tasks[0], tasks[1]}, .conns = c,
+                                     .l = l, .by_close = by_close, .at = &at, .begun = &begun,
+                                     .client = &client)),
+             0);
+    CHECK_EQ(!c[0] + !c[1], 1);
+    if (!by_close) aw_listener_close(l);
+    aw_listener_close(same);
+    for (int i = 0; i < 2; i++) {
+        int status = join_status(rt, &tasks[i]->future);
+        aw_task_drop(tasks[i]);
+        if (status == 0) aw_close(c[i]); /* cancelled, it has closed it */
+    }
+    aw_listener_drop(l);
+    close(client);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(who_gives_up_leaves_the_connection_to_another) {
+    part(how, false);
+}
+ON_DRIVERS(a_listener_that_is_closed_leaves_the_connection_to_its_successor) {
+    part(how, true);
 }
 
 /* ---- A limit ----------------------------------------------------------------------------------- */
@@ -331,10 +469,10 @@ ON_DRIVERS(a_cancelled_accept_leaves_its_place_to_the_next) {
 }
 
 /* Without memory for a connection it is lost, and the listener goes on. */
-TEST(a_lack_of_memory_is_outlived) {
+ON_EACH_DRIVER(a_lack_of_memory_is_outlived) {
     kept_log log = KEPT_LOG;
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, &m, &log);
+    aw_runtime *rt = io_runtime(how, &m, &log);
     aw_addr at;
     aw_conn *c = NULL;
     char byte;

@@ -13,8 +13,9 @@ ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
 /* ---- Names that the test makes up -------------------------------------------------------------- */
 
-static aw_addr known[8];
-static struct addrinfo records[8];
+enum { KNOWN_MOST = 300 };
+static aw_addr known[KNOWN_MOST];
+static struct addrinfo records[KNOWN_MOST];
 static int known_count;    /* 0: the system is asked */
 static int name_error;     /* EAI_... */
 static event *asked, *may; /* told when the call is there, and waited for */
@@ -155,10 +156,10 @@ ON_DRIVERS(an_address_that_does_not_answer_is_overtaken) {
 }
 
 /* Nothing happens for the stagger, and then the next begins: its time is that of the runtime. */
-TEST(a_second_attempt_begins_a_quarter_of_a_second_later_timing) {
+ON_EACH_DRIVER(a_second_attempt_begins_a_quarter_of_a_second_later_timing) {
     black_hole hole;
     black_hole_open(&hole, "127.0.0.2:0");
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr addrs[2] = {hole.at};
     aw_conn *c;
     aw_listener *l = listen_here(AF_INET, NULL, &addrs[1]);
@@ -219,8 +220,8 @@ ON_DRIVERS(when_all_fail_the_error_is_that_of_the_first) {
 }
 
 /* A listener on each, with a queue of its own: the order of attempts is the order in which they refuse. */
-TEST(families_take_turns) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_EACH_DRIVER(families_take_turns) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     static const struct {
         const char *given, *tried;
     } cases[] = {{"666444", "646464"}, {"4466", "4646"}, {"66664", "64666"},
@@ -241,7 +242,7 @@ TEST(families_take_turns) {
             aw_conn *c;
             memcpy(with, addrs, sizeof with);
             aw_listener *l = listen_here(aw_addr_family(&addrs[index - 1]), NULL, &with[index - 1]);
-            aw_connect_any_future f = aw_connect_any(&c, with, n);
+            aw_connect_any_future f = race(&c, with, n, AW_SEC(3600));
             CHECK_EQ(aw_block_on_future(rt, &f.future), 0);
             CHECK_EQ(f.out, 0);
             CHECK_EQ(f.begun, w + 1);
@@ -306,6 +307,30 @@ ON_DRIVERS(a_name_is_connected_to_by_the_address_that_answers) {
     workers_end(rt, &m);
 }
 
+/* All but the last one refuse at once. */
+ON_DRIVERS(however_many_addresses_a_name_has_all_are_tried) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_addr at;
+    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_conn *c;
+    static const int counts[] = {1, 33, 40, KNOWN_MOST};
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        char text[40];
+        known_count = counts[k];
+        for (int i = 0; i < known_count - 1; i++) {
+            snprintf(text, sizeof text, "127.77.%d.%d", 1 + i / 200, 1 + i % 200);
+            CHECK_EQ(aw_addr_of_ip(&known[i], text, 1), 0);
+        }
+        known[known_count - 1] = aw_addr_loopback(AF_INET, 1);
+        CHECK_EQ(aw_block_on(rt, aw_connect_host(&c, "made.up", aw_addr_port(&at))), 0);
+        check_connected_to(c, &at);
+        aw_close(c);
+    }
+    aw_listener_close(l);
+    workers_end(rt, &m);
+}
+
 ON_DRIVERS(localhost_is_found) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr at, found[4];
@@ -324,8 +349,8 @@ ON_DRIVERS(localhost_is_found) {
     workers_end(rt, NULL);
 }
 
-TEST(numbers_are_found_without_a_thread) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_EACH_DRIVER(numbers_are_found_without_a_thread) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr found[2], six = aw_addr_loopback(AF_INET6, 80), four = aw_addr_loopback(AF_INET, 81);
     name_error = EAI_FAIL; /* the system is not asked */
     CHECK_EQ(aw_block_on(rt, aw_resolve(found, 2, "::1", 80)), 1);
@@ -337,8 +362,8 @@ TEST(numbers_are_found_without_a_thread) {
     workers_end(rt, NULL);
 }
 
-TEST(as_many_addresses_are_stored_as_there_is_room_for) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_EACH_DRIVER(as_many_addresses_are_stored_as_there_is_room_for) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr found[8];
     for (int i = 0; i < 5; i++)
         known[i] = aw_addr_loopback(i % 2 ? AF_INET : AF_INET6, (uint16_t)i);
@@ -354,7 +379,7 @@ TEST(as_many_addresses_are_stored_as_there_is_room_for) {
     workers_end(rt, NULL);
 }
 
-TEST(what_cannot_be_found_is_told_apart) {
+ON_EACH_DRIVER(what_cannot_be_found_is_told_apart) {
     static const struct {
         int eai, error;
     } cases[] = {{EAI_NONAME, -ENOENT},
@@ -362,7 +387,7 @@ TEST(what_cannot_be_found_is_told_apart) {
                  {EAI_FAIL, -EIO},
                  {EAI_MEMORY, -ENOMEM},
                  {EAI_NODATA, -ENOENT}};
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr found;
     aw_conn *c;
     char name[300];

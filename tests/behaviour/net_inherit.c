@@ -51,8 +51,10 @@ static void in_a_child(void (*body)(aw_addr at[2])) {
     CHECK_EQ(status, 0);
 }
 
+static struct io_setup child_setup;
+
 static void both_are_found(aw_addr at[2]) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+    aw_runtime *rt = io_runtime(child_setup, NULL, NULL);
     aw_inherited found[3];
     set_variables("2", "", "web:admin");
     CHECK_EQ(aw_inherited_fds(NULL, 0), 2);
@@ -83,7 +85,9 @@ static void both_are_found(aw_addr at[2]) {
     }
     aw_runtime_free(rt);
 }
-TEST(sockets_that_the_program_was_started_with_are_found) {
+ON_DRIVERS(sockets_that_the_program_was_started_with_are_found) {
+    io_needs(how.driver);
+    child_setup = how;
     in_a_child(both_are_found);
 }
 

@@ -3,8 +3,6 @@
  * TCP: clients and servers talk, over both families; what is set on a socket; and what cannot be had is refused. */
 #include "support/net.h"
 
-#include <sys/resource.h>
-
 ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
 /* ---- Talking ----------------------------------------------------------------------------------- */
@@ -114,8 +112,8 @@ ON_DRIVERS(both_ends_know_each_others_address) {
     }
 }
 
-TEST(an_ipv6_listener_takes_ipv4_unless_it_is_told_not_to) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_DRIVERS(an_ipv6_listener_takes_ipv4_unless_it_is_told_not_to) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     for (int only = 0; only < 2; only++) {
         aw_addr any = aw_addr_any(AF_INET6, 0), at, peer;
         aw_conn *client, *server;
@@ -178,7 +176,7 @@ ON_DRIVERS(a_reader_and_a_writer_share_a_connection) {
     aw_conn *ends[2];
     struct write_half *writers[2];
     struct read_half *readers[2];
-    tcp_pair(rt, ends);
+    connected_pair(rt, ends);
     for (int i = 0; i < 2; i++) {
         aw_conn_keep(ends[i]);
         writers[i] = aw_spawn_on(rt, AW_CALL(write_half, .conn = ends[i]));
@@ -196,8 +194,8 @@ ON_DRIVERS(a_reader_and_a_writer_share_a_connection) {
 
 /* ---- What is set ------------------------------------------------------------------------------- */
 
-TEST(small_writes_are_sent_at_once_unless_asked_for) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_DRIVERS(small_writes_are_sent_at_once_unless_asked_for) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     for (int delay = 0; delay < 2; delay++) {
         aw_addr at;
         aw_conn *client, *server;
@@ -217,10 +215,10 @@ TEST(small_writes_are_sent_at_once_unless_asked_for) {
     workers_end(rt, NULL);
 }
 
-TEST(keepalive_and_buffers_are_set) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_DRIVERS(keepalive_and_buffers_are_set) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
-    tcp_pair(rt, ends);
+    connected_pair(rt, ends);
     int fd = aw_conn_fd(ends[0]);
     CHECK_EQ(aw_conn_keepalive(ends[0], 30, 5, 3), 0);
     CHECK_EQ(socket_option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
@@ -260,20 +258,92 @@ TEST(what_is_no_socket_has_nothing_to_set) {
     aw_listener_drop(NULL);
 }
 
+AW_ASYNC(int, linger_on, aw_conn *conn; uint64_t most; aw_linger_future linger;) {
+    AW_BEGIN;
+    AW_AWAIT(self->linger, aw_linger(self->conn, self->most));
+    AW_RETURN(self->linger.out);
+    AW_END;
+}
+
+AW_ASYNC(int, talk, aw_conn *conn; aw_io io;) {
+    AW_BEGIN;
+    do
+        AW_AWAIT(self->io, aw_write(self->conn, "talk", 4));
+    while (self->io.out > 0);
+    AW_RETURN(self->io.out);
+    AW_END;
+}
+
 ON_DRIVERS(an_aborted_connection_is_reset) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     char byte;
-    tcp_pair(rt, ends);
+    connected_pair(rt, ends);
     aw_conn_abort(ends[0]);
     CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &byte, 1)), -ECONNRESET);
     CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "x", 1)), -EPIPE); /* and nobody is killed */
     aw_close(ends[1]);
-    tcp_pair(rt, ends);
+    connected_pair(rt, ends);
     CHECK_EQ(aw_conn_reset_on_close(ends[0], true), 0);
     CHECK_EQ(aw_conn_reset_on_close(ends[0], false), 0);
     aw_close(ends[0]);
     CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &byte, 1)), 0);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}
+
+/* It has not read all that was written to it, so a plain close would reset the other end. */
+ON_DRIVERS(who_lingers_lets_the_other_end_have_everything) {
+    memory m;
+    size_t before = open_fds();
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char bytes[8];
+    connected_pair(rt, ends);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "ignored", 7)), 7);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "answer", 6)), 6);
+    struct linger_on *t = aw_spawn_on(rt, AW_CALL(linger_on, .conn = ends[0], .most = AW_SEC(60)));
+    CHECK_EQ(aw_block_on(rt, aw_read_exact(ends[1], bytes, 6)), 6);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], bytes, 1)), 0);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "ignored", 7)), 7);
+    CHECK_EQ(aw_task_is_finished(t), false);
+    aw_close(ends[1]);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_EQ(aw_task_take(t), 0);
+    workers_end(rt, &m);
+    CHECK_EQ(open_fds(), before);
+}
+
+ON_DRIVERS(who_lingers_does_not_wait_for_ever) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    char byte;
+    connected_pair(rt, ends);
+    uint64_t begin = aw_now(rt);
+    CHECK_EQ(aw_block_on(rt, aw_linger(ends[0], AW_MSEC(20))), -ETIMEDOUT);
+    CHECK_GE(aw_now(rt) - begin, AW_MSEC(20));
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &byte, 1)), 0);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}
+
+TEST(who_has_nobody_to_wait_for_does_not_linger) {
+    aw_conn *c;
+    size_t before = open_fds();
+    CHECK_EQ(aw_conn_of_fd(&c, socket(AF_INET, SOCK_STREAM, 0)), 0);
+    CHECK_EQ(aw_wait(aw_linger(c, AW_SEC(60))), -ENOTCONN);
+    CHECK_EQ(aw_wait(aw_linger(NULL, AW_SEC(60))), -EBADF);
+    CHECK_EQ(open_fds(), before);
+}
+
+ON_DRIVERS(who_lingers_is_not_kept_by_one_who_goes_on_talking) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    connected_pair(rt, ends);
+    struct talk *t = aw_spawn_on(rt, AW_CALL(talk, .conn = ends[1]));
+    CHECK_EQ(aw_block_on(rt, aw_linger(ends[0], AW_MSEC(20))), -ETIMEDOUT);
+    CHECK_EQ(join_status(rt, &t->future), 0);
+    CHECK_LT(aw_task_take(t), 0);
     aw_close(ends[1]);
     workers_end(rt, NULL);
 }
@@ -310,8 +380,8 @@ TEST(a_port_that_is_taken_is_refused) {
 }
 
 /* While a connection of the old listener is still there. */
-TEST(a_port_can_be_had_again_at_once_unless_exclusively) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_DRIVERS(a_port_can_be_had_again_at_once_unless_exclusively) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr at;
     aw_conn *client, *server;
     aw_listener *l = listen_here(AF_INET, NULL, &at);
@@ -433,19 +503,64 @@ TEST(each_worker_accepts_for_itself_by_uring) {
     each_worker_accepts_for_itself("uring");
 }
 
+/* ---- Sharing the work --------------------------------------------------------------------------- */
+
+enum { SPREAD = 64, TALKS = 50, ATTEMPTS = 100 };
+
+/* All say something, and then hear it, so often. */
+static void talk_to_all(const int clients[SPREAD]) {
+    char byte;
+    for (int t = 0; t < TALKS; t++) {
+        for (int i = 0; i < SPREAD; i++)
+            CHECK_EQ(send(clients[i], "x", 1, MSG_NOSIGNAL), 1);
+        for (int i = 0; i < SPREAD; i++)
+            CHECK_EQ(recv(clients[i], &byte, 1, 0), 1);
+    }
+}
+
+/* Whether each of two workers has at least a quarter of the polls. */
+static bool share(aw_runtime *rt, const int clients[SPREAD]) {
+    uint64_t before[2], polls[2];
+    for (uint32_t w = 0; w < 2; w++)
+        before[w] = counters_of(rt, w).polls;
+    talk_to_all(clients);
+    for (uint32_t w = 0; w < 2; w++)
+        polls[w] = counters_of(rt, w).polls - before[w];
+    return 4 * polls[0] >= polls[0] + polls[1] && 4 * polls[1] >= polls[0] + polls[1];
+}
+
+/* One task accepts them all. How well it works out is also up to what else the machine does: it has to, once. */
+ON_EACH_DRIVER(connections_that_were_accepted_on_one_worker_spread) {
+    how.workers = 2;
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    uint32_t served = 0;
+    int clients[SPREAD], attempts = 0;
+    aw_addr at;
+    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener_keep(l); /* it may still be on its way to the next accept */
+    struct serve *s = aw_spawn_on(rt, AW_CALL(serve, .l = l, .served = &served));
+    for (int i = 0; i < SPREAD; i++)
+        clients[i] = plain_client(&at);
+    while (!share(rt, clients))
+        CHECK_LT(++attempts, ATTEMPTS);
+    CHECK_EQ(LOAD(served), SPREAD);
+    for (int i = 0; i < SPREAD; i++)
+        close(clients[i]);
+    aw_listener_close(l);
+    CHECK_EQ(join_status(rt, &s->future), 0);
+    aw_task_drop(s);
+    aw_listener_drop(l);
+    workers_end(rt, &m);
+}
+
 TEST(when_one_of_several_cannot_listen_none_does) {
     size_t before = open_fds();
     aw_addr at;
     aw_listener *l = listen_here(AF_INET, NULL, &at), *ls[3];
     CHECK_EQ(aw_listen_each(ls, 3, &at, NULL), -EADDRINUSE);
     aw_listener_close(l);
-    struct rlimit old, few;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
-    int next = dup(0);
-    close(next);
-    few = old;
-    few.rlim_cur = (rlim_t)next + 2;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    struct rlimit old = few_descriptors(2);
     CHECK_EQ(aw_listen_each(ls, 3, &at, NULL), -EMFILE);
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
     CHECK_EQ(open_fds(), before);
@@ -453,8 +568,8 @@ TEST(when_one_of_several_cannot_listen_none_does) {
 
 /* ---- Bad input --------------------------------------------------------------------------------- */
 
-TEST(what_makes_no_sense_is_refused) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_EACH_DRIVER(what_makes_no_sense_is_refused) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     size_t before = open_fds();
     aw_addr at = aw_addr_loopback(AF_INET, 0), none = {0}, local, odd = at;
     aw_listener *l = NULL;

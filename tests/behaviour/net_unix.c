@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Unix sockets: streams, messages and datagrams by path and by name; descriptors that travel; who is at the other end; pipes. */
+#define _GNU_SOURCE
 #include "support/net.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
@@ -262,8 +264,8 @@ ON_DRIVERS(pairs_are_connected) {
     workers_end(rt, &m);
 }
 
-TEST(the_other_end_is_known) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_EACH_DRIVER(the_other_end_is_known) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2], *tcp[2];
     aw_unix_peer who;
     CHECK_EQ(aw_unix_pair(ends, SOCK_STREAM), 0);
@@ -276,12 +278,62 @@ TEST(the_other_end_is_known) {
     CHECK_EQ(aw_unix_datagram(&alone, NULL), 0);
     CHECK_EQ(aw_conn_credentials(alone, &who), -ENOTCONN);
     aw_close(alone);
-    tcp_pair(rt, tcp);
+    connected_pair(rt, tcp);
     CHECK_EQ(aw_conn_credentials(tcp[0], &who), -EOPNOTSUPP);
     for (int i = 0; i < 2; i++) {
         aw_close(ends[i]);
         aw_close(tcp[i]);
     }
+    workers_end(rt, NULL);
+}
+
+/* Another process connects, as somebody else if it may, says who that is, and stays until it is let go. */
+static pid_t connect_as_another(const aw_addr *at) {
+    enum { NOBODY = 65534, NO_GROUP = 65533 };
+    pid_t child = fork();
+    CHECK_GE(child, 0);
+    if (child == 0) {
+        aw_conn *c;
+        aw_unix_peer who;
+        int listens = getppid();
+        bool other = setresgid(NO_GROUP, NO_GROUP, NO_GROUP) == 0 &&
+                     setresuid(NOBODY, NOBODY, NOBODY) == 0;
+        unsigned ids[2] = {geteuid(), getegid()};
+        if (other) CHECK_EQ(ids[0], NOBODY);
+        int fd = plain_client(at);
+        CHECK_EQ(send(fd, ids, sizeof ids, 0), sizeof ids);
+        CHECK_EQ(aw_conn_of_fd(&c, fd), 0);
+        CHECK_EQ(aw_conn_credentials(c, &who), 0);
+        CHECK_EQ(who.pid, listens);
+        struct pollfd until = {fd, POLLIN, 0};
+        CHECK_EQ(poll(&until, 1, -1), 1);
+        aw_close(c);
+        _exit(0);
+    }
+    return child;
+}
+
+ON_DRIVERS(another_process_that_has_connected_is_known) {
+    io_needs(how.driver);
+    aw_addr at = name_of("credentials");
+    aw_listener *l;
+    aw_conn *c;
+    aw_unix_peer who;
+    unsigned ids[2];
+    int status;
+    CHECK_EQ(aw_listen(&l, &at, NULL), 0);
+    pid_t child = connect_as_another(&at);
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), 0);
+    CHECK_EQ(aw_block_on(rt, aw_read_exact(c, ids, sizeof ids)), sizeof ids);
+    CHECK_EQ(aw_conn_credentials(c, &who), 0);
+    CHECK_EQ(who.pid, child);
+    CHECK_EQ(who.uid, ids[0]);
+    CHECK_EQ(who.gid, ids[1]);
+    aw_close(c);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    aw_listener_close(l);
     workers_end(rt, NULL);
 }
 
@@ -407,8 +459,8 @@ ON_DRIVERS(descriptors_that_nobody_takes_are_closed) {
     workers_end(rt, NULL);
 }
 
-TEST(what_cannot_be_sent_is_refused) {
-    aw_runtime *rt = io_runtime((struct io_setup){"epoll", 0, false}, NULL, NULL);
+ON_EACH_DRIVER(what_cannot_be_sent_is_refused) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     int fds[AW_FDS_MOST + 1] = {0}, bad = 9999, count;
     char byte;

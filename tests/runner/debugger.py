@@ -41,8 +41,9 @@ def backtrace(settings, level):
     with tempfile.TemporaryDirectory(prefix="awake-debugger-") as scratch:
         source, program = Path(scratch, "program.c"), Path(scratch, "program")
         source.write_text(PROGRAM)
+        uring = ["-luring"] if settings.cached("AWAKE_HAS_LIBURING") else []
         must_run([settings.cached("CMAKE_C_COMPILER") or "gcc", "-g", f"-{level}", f"-I{ROOT}/include", source,
-                  settings.build / "libawake.a", "-lpthread", "-o", program])
+                  settings.build / "libawake.a", *uring, "-lpthread", "-o", program])
         done = execute(["gdb", "-batch", "-nx", "-ex", "set debuginfod enabled off", "-ex", "break deepest",
                         "-ex", "run", "-ex", "echo == first\\n", "-ex", "backtrace", "-ex", "continue",
                         "-ex", "echo == second\\n", "-ex", "backtrace", "-ex", "echo == end\\n", program], 60, merge=True)

@@ -100,6 +100,8 @@ def install_tests(settings, stage):
     yield Test("install", "pkg-config shared", lambda: pkg_config(stage, "gcc", False))
     yield Test("install", "pkg-config shared c++", lambda: pkg_config(stage, "g++", False))
     yield Test("install", "add_subdirectory", lambda: consumer_by_cmake(settings, "add_subdirectory"))
+    yield Test("install", "add_subdirectory without liburing",
+               lambda: consumer_by_cmake(settings, "add_subdirectory", "-DAWAKE_URING=OFF"))
     yield Test("install", "exported names and soname", lambda: check_exports(stage))
 
 

@@ -13,10 +13,9 @@ import tempfile
 import threading
 import time
 
-from .process import (DEFAULT_LIMIT, Failed, Skipped, Test, describe, join_text, kill_group, must_run, running,
+from .process import (DEFAULT_LIMIT, DRIVERS, Failed, Skipped, Test, describe, join_text, kill_group, must_run, running,
                       running_lock)
 
-DRIVERS = ["uring", "epoll", "poll"]
 PLACES = {"_on_one_thread": {"AWAKE_FLAVOUR": "current"},
           "_on_2_workers": {"AWAKE_FLAVOUR": "multi", "AWAKE_WORKERS": "2"}}
 
@@ -81,7 +80,8 @@ class Talker:
 
 
 class Server(Talker):
-    """An example that listens. When its peers are gone it has no socket and no pipe more than in the beginning."""
+    """An example that listens, and waits by the driver that it was asked to. When its peers are gone it has no socket and
+    no pipe more than in the beginning."""
 
     def __enter__(self):
         super().__enter__()
@@ -97,33 +97,46 @@ class Server(Talker):
         self.at_first = self.open_ends()
         return self
 
-    def open_ends(self):
-        """How many sockets and pipes it has."""
+    def descriptors(self):
+        """What each of them is: "socket:[123]", "anon_inode:[eventpoll]"."""
         folder = f"/proc/{self.process.pid}/fd"
-        kinds = []
         for fd in os.listdir(folder):
             try:
-                kinds.append(os.readlink(f"{folder}/{fd}").partition(":")[0])
+                yield os.readlink(f"{folder}/{fd}")
             except FileNotFoundError:  # closed meanwhile
                 pass
+
+    def open_ends(self):
+        """How many sockets and pipes it has."""
+        kinds = [found.partition(":")[0] for found in self.descriptors()]
         # The driver poll(2) has a pipe of its own for each thread.
         return kinds.count("socket") + (kinds.count("pipe") if self.env["AWAKE_DRIVER"] != "poll" else 0)
 
+    def driver(self):
+        found = set(self.descriptors())
+        if "anon_inode:[io_uring]" in found:
+            return "uring"
+        return "epoll" if "anon_inode:[eventpoll]" in found else "poll"
+
     def __exit__(self, problem, value, trace):
-        left = 0
+        left, driver = 0, self.env["AWAKE_DRIVER"]
         if not problem and self.process.poll() is None:
+            driver = self.driver()
             deadline = time.monotonic() + self.limit
             while (left := self.open_ends() - self.at_first) > 0 and time.monotonic() < deadline:
                 time.sleep(0.005)
         super().__exit__(problem, value, trace)
         if left > 0:
             raise Failed(f"{self.name} has {left} sockets or pipes more than in the beginning")
+        if driver != self.env["AWAKE_DRIVER"]:
+            raise Failed(f"{self.name} used {driver} and not {self.env['AWAKE_DRIVER']}")
 
 
 class Bench:
     """Where the tests of one driver and flavour begin what they need."""
 
     def __init__(self, settings, driver, place):
+        settings.need_driver(driver)
         self.settings = settings
         self.limit = DEFAULT_LIMIT * settings.slowness
         self.env = {**settings.env, "AWAKE_DRIVER": driver, **PLACES[place]}

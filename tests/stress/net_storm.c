@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A server with a limit, and clients that come, talk, reset, vanish and give up at any moment, on workers: nobody gets another's
- * bytes, never are there more connections than allowed, and nothing is left. */
+ * A server with a limit, or one that accepts ahead by tasks that give up, and clients that come, talk, reset, vanish and give up
+ * at any moment, on workers: nobody gets another's bytes or is forgotten, never are there more connections than allowed, and
+ * nothing is left. */
 #include "support/net.h"
 
 ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
-enum { LIMIT = 5, CLIENTS = 12, SIZE = 100 };
+enum { LIMIT = 5, CLIENTS = 12, SIZE = 100, SERVERS = 4 };
 
 static struct {
     uint32_t open, most, served; /* atomic */
@@ -39,11 +40,14 @@ AW_ASYNC(int, echo, aw_conn *conn; char buf[64]; int at, n; aw_io io;) {
     AW_END;
 }
 
-AW_ASYNC(int, serve, aw_listener *l; aw_conn * conn; aw_addr from; aw_accept_future a;) {
+AW_ASYNC(int, serve, aw_listener *l; bool impatient; aw_conn * conn; aw_addr from;
+         AW_TIMEOUT(aw_accept_future) a;) {
     AW_BEGIN;
     for (;;) {
-        AW_AWAIT(self->a, aw_accept_from(self->l, &self->conn, &self->from));
-        if (self->a.out < 0) break;
+        AW_AWAIT_FOR(self->a, self->impatient && pick(2) ? AW_USEC(pick(100)) : AW_SEC(100),
+                     aw_accept_from(self->l, &self->conn, &self->from));
+        if (self->a.out == -ETIMEDOUT) continue;
+        if (self->a.inner.out < 0) break;
         {
             uint32_t now = ADD(seen.open, 1) + 1, most = LOAD(seen.most);
             while (now > most && !__atomic_compare_exchange_n(&seen.most, &most, now, false,
@@ -53,7 +57,7 @@ AW_ASYNC(int, serve, aw_listener *l; aw_conn * conn; aw_addr from; aw_accept_fut
         ADD(seen.served, 1);
         aw_task_drop(aw_spawn(AW_CALL(echo, .conn = self->conn)));
     }
-    AW_RETURN(self->a.out);
+    AW_RETURN(self->a.inner.out);
     AW_FINALLY;
     aw_listener_drop(self->l);
     AW_END;
@@ -102,19 +106,20 @@ AW_ASYNC(int, client, aw_addr at; char mark; int rounds, whole; aw_conn * conn;
     AW_END;
 }
 
-static void many_come_and_go(const char *driver, uint32_t workers, int family) {
+static void many_come_and_go(const char *driver, uint32_t workers, int family,
+                             const aw_listen_options *options) {
     size_t before = open_fds();
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){driver, workers, false}, &m, NULL);
     aw_addr at;
     struct client *clients[CLIENTS];
-    struct serve *servers[2];
+    struct serve *servers[SERVERS];
     int whole = 0;
     seen.random = test_seed();
-    aw_listener *l = listen_here(family, AW_LISTEN(.max_connections = LIMIT), &at);
-    for (int i = 0; i < 2; i++) {
+    aw_listener *l = listen_here(family, options, &at);
+    for (int i = 0; i < SERVERS; i++) {
         aw_listener_keep(l);
-        servers[i] = aw_spawn_on(rt, AW_CALL(serve, .l = l));
+        servers[i] = aw_spawn_on(rt, AW_CALL(serve, .l = l, .impatient = options->ahead));
     }
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = aw_spawn_on(
@@ -125,25 +130,149 @@ static void many_come_and_go(const char *driver, uint32_t workers, int family) {
     }
     CHECK_GT(whole, 0);
     aw_listener_close(l);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < SERVERS; i++) {
         CHECK_EQ(join_status(rt, &servers[i]->future), 0);
         CHECK_EQ(aw_task_take(servers[i]), -EBADF);
     }
     aw_runtime_free(rt);
     CHECK_EQ(LOAD(seen.open), 0);
-    CHECK_LE(LOAD(seen.most), LIMIT);
+    if (options->max_connections) CHECK_LE(LOAD(seen.most), options->max_connections);
     CHECK_GE(LOAD(seen.served), whole);
     CHECK_EQ(memory_in_use(&m), 0);
     CHECK_EQ(open_fds(), before);
 }
 
-#define STORM(driver)                                                                              \
-    TEST_LIMIT(many_come_and_go_by_##driver, 60) {                                                 \
-        many_come_and_go(#driver, 0, AF_INET);                                                     \
+#define STORM(driver, name, ...)                                                                   \
+    TEST_LIMIT(name##_by_##driver, 60) {                                                           \
+        many_come_and_go(#driver, 0, AF_INET, AW_LISTEN(__VA_ARGS__));                             \
     }                                                                                              \
-    TEST_LIMIT(many_come_and_go_by_##driver##_on_8_workers, 60) {                                  \
-        many_come_and_go(#driver, 8, AF_INET6);                                                    \
+    TEST_LIMIT(name##_by_##driver##_on_8_workers, 60) {                                            \
+        many_come_and_go(#driver, 8, AF_INET6, AW_LISTEN(__VA_ARGS__));                            \
     }
-STORM(epoll)
-STORM(poll)
-STORM(uring)
+STORM(epoll, many_come_and_go, .max_connections = LIMIT)
+STORM(poll, many_come_and_go, .max_connections = LIMIT)
+STORM(uring, many_come_and_go, .max_connections = LIMIT)
+STORM(epoll, many_are_accepted_ahead, .ahead = 3)
+STORM(uring, many_are_accepted_ahead, .ahead = 3)
+
+/* ---- Ends at any moment ------------------------------------------------------------------------ */
+
+enum { TASKS = 4, COMERS = 6 };
+
+/* Greets each one, until it cannot accept. */
+AW_ASYNC(int, greet, aw_listener *l; aw_conn * conn; aw_accept_future a; aw_io io;) {
+    AW_BEGIN;
+    for (;;) {
+        AW_AWAIT(self->a, aw_accept(self->l, &self->conn));
+        if (self->a.out < 0) break;
+        AW_AWAIT(self->io, aw_write(self->conn, "!", 1));
+        aw_close(self->conn);
+        self->conn = NULL;
+    }
+    AW_RETURN(self->a.out);
+    AW_FINALLY;
+    aw_close(self->conn);
+    aw_listener_drop(self->l);
+    AW_END;
+}
+
+static void spawn_greeters(aw_runtime *rt, aw_listener *l, struct greet **tasks) {
+    for (int i = 0; i < TASKS; i++) {
+        aw_listener_keep(l);
+        tasks[i] = aw_spawn_on(rt, AW_CALL(greet, .l = l));
+    }
+}
+
+static void wait_a_moment(void) {
+    for (uint32_t i = pick(300); i > 0; i--)
+        __asm__ volatile("" ::: "memory");
+    if (pick(3) == 0) sched_yield();
+}
+
+static void listeners_close_at_any_moment(const char *driver, uint32_t ahead) {
+    size_t before = open_fds();
+    memory m;
+    aw_runtime *rt = io_runtime((struct io_setup){driver, 8, false}, &m, NULL);
+    seen.random = test_seed();
+    for (int round = 0; round < test_scale(300); round++) {
+        aw_addr at;
+        int clients[COMERS], count = (int)pick(COMERS);
+        struct greet *tasks[TASKS];
+        aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = ahead), &at);
+        spawn_greeters(rt, l, tasks);
+        wait_a_moment();
+        for (int i = 0; i < count; i++)
+            clients[i] = plain_client(&at);
+        wait_a_moment();
+        aw_listener_close(l);
+        for (int i = 0; i < TASKS; i++) {
+            CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
+            CHECK_EQ(aw_task_take(tasks[i]), -EBADF);
+        }
+        for (int i = 0; i < count; i++)
+            close(clients[i]);
+    }
+    aw_runtime_free(rt);
+    CHECK_EQ(memory_in_use(&m), 0);
+    CHECK_EQ(open_fds(), before);
+}
+
+/* Who is accepted by the one that ends is closed; those that come afterwards are greeted by the other. */
+static void runtimes_end_at_any_moment(const char *driver, uint32_t workers, uint32_t ahead) {
+    size_t before = open_fds();
+    seen.random = test_seed();
+    struct io_setup how = {driver, workers, false};
+    aw_runtime *stays = io_runtime((struct io_setup){driver, 2, false}, NULL, NULL);
+    aw_addr at;
+    struct greet *tasks[TASKS], *greeters[TASKS];
+    aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = ahead), &at);
+    spawn_greeters(stays, l, greeters);
+    for (int round = 0; round < test_scale(100); round++) {
+        aw_runtime *rt = io_runtime(how, NULL, NULL);
+        int clients[2 * COMERS];
+        char byte = 0;
+        spawn_greeters(rt, l, tasks);
+        for (int i = 0; i < COMERS; i++)
+            clients[i] = plain_client(&at);
+        if (!workers) run_a_while(rt);
+        wait_a_moment();
+        aw_runtime_free(rt);
+        for (int i = 0; i < TASKS; i++)
+            aw_task_drop(tasks[i]);
+        for (int i = COMERS; i < 2 * COMERS; i++)
+            clients[i] = plain_client(&at);
+        for (int i = 0; i < 2 * COMERS; i++) {
+            ssize_t n = recv(clients[i], &byte, 1, 0);
+            if (i >= COMERS) CHECK_EQ(n, 1);
+            close(clients[i]);
+        }
+    }
+    aw_listener_close(l);
+    for (int i = 0; i < TASKS; i++) {
+        CHECK_EQ(join_status(stays, &greeters[i]->future), 0);
+        CHECK_EQ(aw_task_take(greeters[i]), -EBADF);
+    }
+    aw_runtime_free(stays);
+    CHECK_EQ(open_fds(), before);
+}
+
+TEST_LIMIT(listeners_close_at_any_moment_by_epoll, 60) {
+    listeners_close_at_any_moment("epoll", 0);
+}
+TEST_LIMIT(listeners_close_at_any_moment_by_uring, 60) {
+    listeners_close_at_any_moment("uring", 0);
+}
+TEST_LIMIT(listeners_that_accept_ahead_close_at_any_moment, 60) {
+    listeners_close_at_any_moment("uring", 2);
+}
+
+/* (By epoll, who waits by the driver of another runtime ends with it.) */
+TEST_LIMIT(a_listener_outlives_a_runtime_that_ends_at_any_moment, 60) {
+    runtimes_end_at_any_moment("uring", 0, 0);
+}
+TEST_LIMIT(a_listener_that_accepts_ahead_outlives_a_runtime_that_ends_at_any_moment, 60) {
+    runtimes_end_at_any_moment("uring", 0, 2);
+}
+TEST_LIMIT(a_listener_that_accepts_ahead_outlives_workers_that_end_at_any_moment, 60) {
+    runtimes_end_at_any_moment("uring", 4, 2);
+}

@@ -9,6 +9,8 @@
 
 #define POLL(f, flag)   poll_by_hand(&(f)->future, flag)
 #define CANCEL(f, flag) cancel_by_hand(&(f)->future, flag)
+/* Until it has ended: what the system has comes back first. */
+#define CANCEL_TO_ITS_END(f, flag) cancel_to_its_end(&(f)->future, flag)
 
 static inline aw_poll poll_by_hand(aw_future *f, aw_flag *flag) {
     aw_waker waker = aw_flag_waker(flag);
@@ -20,6 +22,13 @@ static inline aw_poll cancel_by_hand(aw_future *f, aw_flag *flag) {
     aw_waker waker = aw_flag_waker(flag);
     aw_cx cx = aw_cx_from_waker(&waker);
     return aw_future_cancel(f, &cx);
+}
+
+static inline aw_poll cancel_to_its_end(aw_future *f, aw_flag *flag) {
+    aw_poll how = AW_PENDING;
+    while (how == AW_PENDING)
+        how = cancel_by_hand(f, flag);
+    return how;
 }
 
 #endif

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * System calls that fail when they are told to: a program that includes this is linked with FAULTS_LINK's options, so
- * that the library's calls come here first. Each kind of call fails every so often, before it is made, or moves fewer
- * bytes than it was asked to. Any thread. */
+ * System calls that fail when they are told to: a program that includes this is linked so that the library's calls
+ * come here first. Each kind of call fails every so often, before it is made, or moves fewer bytes than it was asked to. What
+ * io_uring is given comes here as well (F_aw__uring_push): an operation that fails is not made, and completes with the
+ * error. Any thread. */
+/* clang-format off */
+/* link: -Wl,--wrap=read,--wrap=recv,--wrap=write,--wrap=readv,--wrap=writev,--wrap=recvmsg,--wrap=sendmsg,--wrap=send,--wrap=accept4,--wrap=connect,--wrap=splice,--wrap=sendfile,--wrap=sigtimedwait,--wrap=poll,--wrap=ppoll,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=eventfd,--wrap=pipe2,--wrap=io_uring_queue_init_params,--wrap=io_uring_register,--wrap=io_uring_enter2,--wrap=aw__uring_push */
+/* clang-format on */
 #ifndef AWAKE_TEST_FAULTS_H
 #define AWAKE_TEST_FAULTS_H
 
 #include <errno.h>
-#include <linux/io_uring.h>
+#include <netinet/in.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <sys/epoll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
+#include <signal.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +31,10 @@
     X(send)                                                                                        \
     X(recv)                                                                                        \
     X(accept4)                                                                                     \
+    X(connect)                                                                                     \
+    X(splice)                                                                                      \
+    X(sendfile)                                                                                    \
+    X(sigtimedwait)                                                                                \
     X(poll)                                                                                        \
     X(ppoll)                                                                                       \
     X(epoll_create1)                                                                               \
@@ -35,9 +43,10 @@
     X(epoll_pwait2)                                                                                \
     X(eventfd)                                                                                     \
     X(pipe2)                                                                                       \
-    X(io_uring_setup)                                                                              \
-    X(io_uring_enter)                                                                              \
-    X(io_uring_register)
+    X(io_uring_queue_init_params)                                                                  \
+    X(io_uring_register)                                                                           \
+    X(io_uring_enter2)                                                                             \
+    X(aw__uring_push)
 
 #define FAULT_ENUM(name) F_##name,
 enum fault_call { EVERY_CALL(FAULT_ENUM) FAULT_CALLS };
@@ -48,8 +57,10 @@ static struct fault {
     uint32_t every; /* so many calls succeed, and then one fails; 0: each fails */
     uint32_t left;  /* how many fail at most */
     uint32_t calls, failed;
+    const int *errors; /* or each with one of its own, from the last to the first */
 } faults[FAULT_CALLS];
-static size_t fault_most; /* bytes at a time; 0: as many as there are */
+static size_t fault_most;      /* bytes at a time; 0: as many as there are */
+static uint32_t fault_shorter; /* so many moved fewer than they were asked to */
 
 __attribute__((unused)) static void fault_set(enum fault_call call, int error, uint32_t every,
                                               uint32_t times) {
@@ -57,6 +68,20 @@ __attribute__((unused)) static void fault_set(enum fault_call call, int error, u
     __atomic_store_n(&f->every, every, __ATOMIC_RELAXED);
     __atomic_store_n(&f->left, times, __ATOMIC_RELAXED);
     __atomic_store_n(&f->error, error, __ATOMIC_RELEASE);
+}
+
+/* The next calls, each with its own error, the last one first. */
+__attribute__((unused)) static void fault_each(enum fault_call call, const int *errors,
+                                               uint32_t count) {
+    __atomic_store_n(&faults[call].errors, errors, __ATOMIC_RELAXED);
+    fault_set(call, EIO, 0, count);
+}
+
+/* The same for a call, and for the operation that there is instead of it. */
+__attribute__((unused)) static void fault_set_both(enum fault_call call, int error, uint32_t every,
+                                                   uint32_t times) {
+    fault_set(call, error, every, times);
+    fault_set(F_aw__uring_push, error, every, times);
 }
 
 __attribute__((unused)) static uint32_t fault_count(enum fault_call call) {
@@ -77,13 +102,28 @@ static bool fault(enum fault_call call) {
     while (!__atomic_compare_exchange_n(&f->left, &left, left - 1, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED));
     __atomic_fetch_add(&f->failed, 1, __ATOMIC_RELAXED);
-    errno = error;
+    const int *errors = __atomic_load_n(&f->errors, __ATOMIC_RELAXED);
+    errno = errors ? errors[left - 1] : error;
     return true;
 }
 
 static size_t fault_size(size_t size) {
     size_t most = __atomic_load_n(&fault_most, __ATOMIC_RELAXED);
-    return most && size > most ? most : size;
+    if (!most || size <= most) return size;
+    __atomic_fetch_add(&fault_shorter, 1, __ATOMIC_RELAXED);
+    return most;
+}
+
+/* The first of the parts, as far as it may go; one that is empty says nothing about the rest. */
+static int fault_parts(struct iovec *first, const struct iovec **parts, int n) {
+    int i = 0;
+    if (!__atomic_load_n(&fault_most, __ATOMIC_RELAXED)) return n;
+    while (i < n - 1 && (*parts)[i].iov_len == 0)
+        i++;
+    if (i >= n) return n;
+    *first = (struct iovec){(*parts)[i].iov_base, fault_size((*parts)[i].iov_len)};
+    *parts = first;
+    return 1;
 }
 
 /* ---- The calls ---------------------------------------------------------------------------------- */
@@ -95,8 +135,8 @@ static size_t fault_size(size_t size) {
         return fault(F_##name) ? (type)-1 : __real_##name(__VA_ARGS__);                            \
     }
 
-/* What happens in the middle of a read that would block; by one thread. */
-static void (*fault_after_read)(void);
+/* What happens in the middle of this thread's next read that would block. */
+static _Thread_local void (*fault_after_read)(void);
 
 static ssize_t fault_read(ssize_t n) {
     int error = errno;
@@ -118,17 +158,66 @@ ssize_t __wrap_read(int fd, void *to, size_t size) {
 ssize_t __real_recv(int fd, void *to, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t size, int flags) {
-    return fault(F_recv) ? -1 : fault_read(__real_recv(fd, to, fault_size(size), flags));
+    int protocol = 0;
+    socklen_t length = sizeof protocol;
+    if (fault(F_recv)) return -1;
+    /* TCP gives all that it has, and the library relies on it (io/fd.h). */
+    getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length);
+    if (protocol != IPPROTO_TCP) size = fault_size(size);
+    return fault_read(__real_recv(fd, to, size, flags));
 }
 
 WRAP(ssize_t, write, (int fd, const void *from, size_t size), fd, from, fault_size(size))
-WRAP(ssize_t, readv, (int fd, const struct iovec *parts, int n), fd, parts, n)
-WRAP(ssize_t, writev, (int fd, const struct iovec *parts, int n), fd, parts, n)
-WRAP(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags), fd, m, flags)
-WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags), fd, m, flags)
+#define WRAP_PARTS(name)                                                                           \
+    ssize_t __real_##name(int fd, const struct iovec *parts, int n);                               \
+    ssize_t __wrap_##name(int fd, const struct iovec *parts, int n);                               \
+    ssize_t __wrap_##name(int fd, const struct iovec *parts, int n) {                              \
+        struct iovec first;                                                                        \
+        if (fault(F_##name)) return -1;                                                            \
+        n = fault_parts(&first, &parts, n);                                                        \
+        return __real_##name(fd, parts, n);                                                        \
+    }
+WRAP_PARTS(readv)
+WRAP_PARTS(writev)
+
+static struct msghdr fault_message(const struct msghdr *m, struct iovec *first) {
+    struct msghdr fewer = *m;
+    const struct iovec *parts = m->msg_iov;
+    fewer.msg_iovlen = (size_t)fault_parts(first, &parts, (int)m->msg_iovlen);
+    fewer.msg_iov = (struct iovec *)(uintptr_t)parts;
+    return fewer;
+}
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags) {
+    struct iovec first;
+    struct msghdr fewer = fault_message(m, &first);
+    return fault(F_sendmsg) ? -1 : __real_sendmsg(fd, &fewer, flags);
+}
+
+ssize_t __real_recvmsg(int fd, struct msghdr *m, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags) {
+    struct iovec first;
+    struct msghdr fewer = fault_message(m, &first);
+    if (fault(F_recvmsg)) return -1;
+    ssize_t n = __real_recvmsg(fd, &fewer, flags);
+    m->msg_namelen = fewer.msg_namelen;
+    m->msg_controllen = fewer.msg_controllen;
+    m->msg_flags = fewer.msg_flags;
+    return n;
+}
+
 WRAP(ssize_t, send, (int fd, const void *from, size_t size, int flags), fd, from, fault_size(size),
      flags)
 WRAP(int, accept4, (int fd, struct sockaddr *at, socklen_t *size, int flags), fd, at, size, flags)
+WRAP(int, connect, (int fd, const struct sockaddr *at, socklen_t size), fd, at, size)
+WRAP(ssize_t, splice, (int from, off64_t *at, int to, off64_t *there, size_t size, unsigned flags),
+     from, at, to, there, size, flags)
+WRAP(ssize_t, sendfile, (int to, int from, off_t *at, size_t size), to, from, at, size)
+WRAP(int, sigtimedwait, (const sigset_t *set, siginfo_t *info, const struct timespec *timeout), set,
+     info, timeout)
 WRAP(int, poll, (struct pollfd * set, nfds_t n, int timeout), set, n, timeout)
 WRAP(int, ppoll,
      (struct pollfd * set, nfds_t n, const struct timespec *timeout, const sigset_t *mask), set, n,
@@ -144,19 +233,113 @@ WRAP(int, epoll_pwait2,
 WRAP(int, eventfd, (unsigned count, int flags), count, flags)
 WRAP(int, pipe2, (int fds[2], int flags), fds, flags)
 
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-long __wrap_syscall(long number, ...) {
-    long a[6];
-    va_list list;
-    va_start(list, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(list, long);
-    va_end(list);
-    if (number == SYS_io_uring_setup && fault(F_io_uring_setup)) return -1;
-    if (number == SYS_io_uring_enter && fault(F_io_uring_enter)) return -1;
-    if (number == SYS_io_uring_register && fault(F_io_uring_register)) return -1;
-    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+/* Of liburing, whose functions say why by what they return. */
+#ifdef AW_URING
+#include <liburing.h>
+
+#define WRAP_URING(name, parameters, ...)                                                          \
+    int __real_##name parameters;                                                                  \
+    int __wrap_##name parameters;                                                                  \
+    int __wrap_##name parameters {                                                                 \
+        return fault(F_##name) ? -errno : __real_##name(__VA_ARGS__);                              \
+    }
+
+WRAP_URING(io_uring_queue_init_params,
+           (unsigned entries, struct io_uring *u, struct io_uring_params *p), entries, u, p)
+WRAP_URING(io_uring_register, (unsigned fd, unsigned what, const void *about, unsigned count), fd,
+           what, about, count)
+WRAP_URING(io_uring_enter2,
+           (unsigned fd, unsigned submit, unsigned least, unsigned flags, sigset_t *arg,
+            size_t size),
+           fd, submit, least, flags, arg, size)
+
+/* ---- What io_uring is given ---------------------------------------------------------------------- */
+
+enum { FAULT_INJECT = 1 /* IORING_NOP_INJECT_RESULT, of Linux 6.10 */, FAULT_SLOTS = 8192 };
+
+static void fault_operation(struct io_uring_sqe *s, int error) {
+    uint64_t data = s->user_data;
+    io_uring_prep_nop(s);
+    s->rw_flags = FAULT_INJECT;
+    s->len = (uint32_t)error;
+    s->user_data = data;
 }
+
+/* Whether this system can have an operation fail. */
+__attribute__((unused)) static bool fault_of_operations(void) {
+    struct io_uring u;
+    struct io_uring_cqe *c;
+    if (io_uring_queue_init(1, &u, 0)) return false;
+    fault_operation(io_uring_get_sqe(&u), -EIO);
+    bool can = io_uring_submit_and_wait(&u, 1) == 1 && io_uring_peek_cqe(&u, &c) == 0 &&
+               c->res == -EIO;
+    io_uring_queue_exit(&u);
+    return can;
+}
+
+/* The system has its own copy of these as soon as it is given the operation. */
+static struct {
+    struct msghdr head;
+    struct iovec first;
+} fault_slots[FAULT_SLOTS];
+static uint32_t fault_slot;
+
+/* Not a receive of messages: what it writes it writes to the caller's own head. */
+static void fault_shorten(struct io_uring_sqe *s) {
+    uint32_t i = __atomic_fetch_add(&fault_slot, 1, __ATOMIC_RELAXED) % FAULT_SLOTS;
+    const void *at = (const void *)(uintptr_t)s->addr;
+    const struct iovec *parts = at;
+    switch (s->opcode) {
+    case IORING_OP_READ:
+    case IORING_OP_RECV:
+    case IORING_OP_SEND: s->len = (uint32_t)fault_size(s->len); break;
+    case IORING_OP_READV:
+        s->len = (uint32_t)fault_parts(&fault_slots[i].first, &parts, (int)s->len);
+        s->addr = (uintptr_t)parts;
+        break;
+    case IORING_OP_SENDMSG:
+        fault_slots[i].head = fault_message(at, &fault_slots[i].first);
+        s->addr = (uintptr_t)&fault_slots[i].head;
+    }
+}
+
+/* What is in front of it does not wait then. */
+static void fault_operations(struct io_uring *u, uint32_t count, int error) {
+    fault_operation(&u->sq.sqes[(u->sq.sqe_tail - 1) & u->sq.ring_mask], error);
+    struct io_uring_sqe *front = &u->sq.sqes[(u->sq.sqe_tail - 2) & u->sq.ring_mask];
+    uint8_t flags = front->flags;
+    if (count < 2) return;
+    fault_operation(front, 0);
+    front->flags = flags;
+}
+
+void __real_aw__uring_push(struct io_uring *u);
+void __wrap_aw__uring_push(struct io_uring *u);
+void __wrap_aw__uring_push(struct io_uring *u) {
+    struct io_uring_sqe *s = &u->sq.sqes[(u->sq.sqe_tail - 1) & u->sq.ring_mask];
+    uint32_t count = u->sq.sqe_tail - *u->sq.ktail;
+    bool fresh = (count == 1 || count == 2) && s->opcode != IORING_OP_NOP;
+    int saved = errno;
+    if (fresh && !(s->user_data & 1)) { /* those are the driver's own */
+        if (fault(F_aw__uring_push))
+            fault_operations(u, count, -errno);
+        else if (__atomic_load_n(&fault_most, __ATOMIC_RELAXED))
+            fault_shorten(s);
+    }
+    errno = saved;
+    __real_aw__uring_push(u);
+}
+#else
+__attribute__((unused)) static bool fault_of_operations(void) {
+    return false;
+}
+#endif
+
+/* For a test in which operations fail. */
+#define NEED_FAULTS(how)                                                                           \
+    do {                                                                                           \
+        if (strcmp((how).driver, "uring") == 0 && !fault_of_operations())                          \
+            SKIP("this io_uring does not fail when it is told to");                                \
+    } while (0)
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef AWAKE_TEST_IO_H
 #define AWAKE_TEST_IO_H
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,16 +19,33 @@ struct io_setup {
     bool per_core;
 };
 
+/* Nine tests, each with `how`. */
 #define ON_DRIVERS(name)                                                                           \
     static void name##_body(struct io_setup how);                                                  \
     ON__DRIVER(name, uring)                                                                        \
     ON__DRIVER(name, epoll)                                                                        \
     ON__DRIVER(name, poll)                                                                         \
     static void name##_body(struct io_setup how)
+/* What is about rings. */
+#define ON_URING(name)                                                                             \
+    static void name##_body(struct io_setup how);                                                  \
+    ON__DRIVER(name, uring)                                                                        \
+    static void name##_body(struct io_setup how)
+/* Three, on the current thread: for what is about time, or goes on only while the test lets it. */
+#define ON_EACH_DRIVER(name)                                                                       \
+    static void name##_body(struct io_setup how);                                                  \
+    ON__DRIVER_HERE(name, uring)                                                                   \
+    ON__DRIVER_HERE(name, epoll)                                                                   \
+    ON__DRIVER_HERE(name, poll)                                                                    \
+    static void name##_body(struct io_setup how)
+/* Two, on the current thread: for what is about calls that are made when the system says that they can be. */
+#define ON_EACH_THAT_TELLS(name)                                                                   \
+    static void name##_body(struct io_setup how);                                                  \
+    ON__DRIVER_HERE(name, epoll)                                                                   \
+    ON__DRIVER_HERE(name, poll)                                                                    \
+    static void name##_body(struct io_setup how)
 #define ON__DRIVER(name, driver)                                                                   \
-    TEST(name##_by_##driver) {                                                                     \
-        name##_body((struct io_setup){#driver, 0, false});                                         \
-    }                                                                                              \
+    ON__DRIVER_HERE(name, driver)                                                                  \
     TEST(name##_by_##driver##_with_a_thread_per_core) {                                            \
         name##_body((struct io_setup){#driver, 2, true});                                          \
     }                                                                                              \
@@ -35,11 +53,20 @@ struct io_setup {
         name##_body((struct io_setup){#driver, 8, false});                                         \
     }
 
+#define ON__DRIVER_HERE(name, driver)                                                              \
+    TEST(name##_by_##driver) {                                                                     \
+        name##_body((struct io_setup){#driver, 0, false});                                         \
+    }
+
+/* Ends the test where the driver does not work. */
+HELPER void io_needs(const char *driver) {
+    if (strcmp(driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");
+}
+
 HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     aw_runtime_options o = workers_options(how.workers, m, log);
     aw_runtime *rt;
-    int works = strcmp(how.driver, "uring") == 0 ? aw__uring_works() : 0;
-    if (works) SKIP("no io_uring here");
+    io_needs(how.driver);
     if (m) memory_init(m);
     o.driver = how.driver;
     o.flavour = how.per_core  ? AW_THREAD_PER_CORE
@@ -48,6 +75,18 @@ HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     o.keep_tasks = !how.workers;
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     return rt;
+}
+
+/* From now on there are only so many descriptors more. What to give to setrlimit in the end. */
+HELPER struct rlimit few_descriptors(int more) {
+    struct rlimit old, few;
+    int next = dup(0);
+    close(next);
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+    few = old;
+    few.rlim_cur = (rlim_t)(next + more);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    return old;
 }
 
 /* Two ends that are connected. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ends of connections for hostile tests: over TCP, cut off, full; who waits for them; and bytes that tell where they
- * come from. */
+ * Ends of connections for hostile tests: over TCP, cut off, full; and who waits for them. */
 #ifndef AWAKE_TEST_IO_ENDS_H
 #define AWAKE_TEST_IO_ENDS_H
 
@@ -12,6 +11,7 @@
 #include "io/fd.h"
 #include "support/by_hand.h"
 #include "support/io.h"
+#include "support/pattern.h"
 
 /* ---- Connections ------------------------------------------------------------------------------- */
 
@@ -82,8 +82,8 @@ HELPER uint32_t io_waiting(aw_conn *c, int direction) {
     aw__fd *f = (aw__fd *)c;
     uint32_t n = 0;
     aw__lock(&f->lock);
-    for (const aw__waiter *w = f->waiters[direction].first; w; w = w->next)
-        n++;
+    for (const aw__waiter *w = f->waiters; w; w = w->next)
+        n += aw__io_direction((const aw_io *)w) == (direction ? AW__WRITABLE : AW__READABLE);
     aw__unlock(&f->lock);
     return n;
 }
@@ -132,24 +132,39 @@ HELPER int io_join(aw_runtime *rt, struct io_task *t) {
     return aw_task_take(t);
 }
 
-/* ---- Bytes -------------------------------------------------------------------------------------- */
+/* ---- One read by another thread ----------------------------------------------------------------- */
 
-/* The i-th byte of a stream that has this number. */
-HELPER unsigned char pattern_at(uint32_t stream, uint64_t i) {
-    uint64_t x = (stream + 1) * 0x9e3779b97f4a7c15u ^ i * 0xbf58476d1ce4e5b9u;
-    return (unsigned char)(x >> 32 ^ x >> 11);
+struct io_reader {
+    aw_runtime *rt;
+    aw_conn *conn;
+    bool in_block_on; /* or a plain thread, in aw_wait */
+    pthread_t thread;
+    uint32_t done;
+    int out;
+    char to;
+};
+
+HELPER void *io_reader_body(void *arg) {
+    struct io_reader *r = arg;
+    aw_runtime *before = aw_enter(r->rt);
+    aw_io io = aw_read(r->conn, &r->to, 1);
+    r->out = r->in_block_on ? aw_block_on(r->rt, io) : aw_wait(io);
+    aw_leave(before);
+    STORE(r->done, 1);
+    return NULL;
 }
 
-HELPER void pattern_fill(uint32_t stream, uint64_t at, unsigned char *to, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        to[i] = pattern_at(stream, at + i);
+/* It waits when this returns. */
+HELPER void io_reader_start(struct io_reader *r, aw_runtime *rt, aw_conn *c, bool in_block_on) {
+    *r = (struct io_reader){.rt = rt, .conn = c, .in_block_on = in_block_on};
+    r->thread = thread_start(io_reader_body, r);
+    WAIT_UNTIL(io_waiting(c, 0) == 1);
 }
 
-HELPER void pattern_check(uint32_t stream, uint64_t at, const unsigned char *from, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        if (from[i] != pattern_at(stream, at + i))
-            FAIL("byte %llu of stream %u is %02x and should be %02x", (unsigned long long)(at + i),
-                 stream, from[i], pattern_at(stream, at + i));
+/* What it got. */
+HELPER int io_reader_end(struct io_reader *r) {
+    thread_end(r->thread);
+    return r->out;
 }
 
 #endif

@@ -95,7 +95,7 @@ HELPER void black_hole_close(black_hole *b) {
 }
 
 /* Two ends of a TCP connection: who connected, and who accepted. */
-HELPER void tcp_pair(aw_runtime *rt, aw_conn *ends[2]) {
+HELPER void connected_pair(aw_runtime *rt, aw_conn *ends[2]) {
     aw_addr at;
     aw_listener *l = listen_here(AF_INET, NULL, &at);
     CHECK_EQ(aw_block_on(rt, aw_connect(&ends[0], &at)), 0);
@@ -122,6 +122,15 @@ AW_ASYNC(int, accept_one, aw_listener *l; aw_conn * *conn; uint32_t * begun; aw_
     if (self->begun) ADD(*self->begun, 1);
     AW_AWAIT(self->a, aw_accept(self->l, self->conn));
     AW_RETURN(self->a.out);
+    AW_END;
+}
+
+/* Until somebody else, maybe another process, has counted so far. */
+AW_ASYNC(int, until_counted, const uint32_t *count; uint32_t want; aw_sleep nap;) {
+    AW_BEGIN;
+    while (LOAD(*self->count) < self->want)
+        AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1)));
+    AW_RETURN(0);
     AW_END;
 }
 

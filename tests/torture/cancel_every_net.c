@@ -48,7 +48,7 @@ static bool cut_net_once(const struct subject *s, struct io_setup how, struct pl
         s->take(f);
     CHECK_EQ(join_status(rt, &other->future), 0);
     aw_task_drop(other);
-    s->end();
+    if (s->end) s->end();
     WAIT_UNTIL(open_of("socket:") == sockets); /* a worker may have just been told of one */
     aw_runtime_free(rt);
     CHECK_EQ(open_of("pipe:"), pipes);  /* some drivers have some */
@@ -88,10 +88,13 @@ static aw_conn *conn, *first;
 static int client, early;
 static aw_accept_future accepting;
 
-static void begin_accept(void) {
-    listener = listen_here(AF_INET, NULL, &at);
+static void begin_with(const aw_listen_options *o) {
+    listener = listen_here(AF_INET, o, &at);
     client = early = -1;
     conn = first = NULL;
+}
+static void begin_accept(void) {
+    begin_with(NULL);
 }
 static aw_future *make_accept(void) {
     static aw_addr peer;
@@ -115,6 +118,15 @@ static void end_accept(void) {
 TEST_LIMIT(accept_is_cut, 60) {
     cut_net(
         &(struct subject){begin_accept, make_accept, come, take_accept, end_accept, .waits = true});
+}
+
+/* Where the driver can, by an operation that goes on without it. */
+static void begin_ahead(void) {
+    begin_with(AW_LISTEN(.ahead = 4));
+}
+TEST_LIMIT(accept_ahead_is_cut, 60) {
+    cut_net(
+        &(struct subject){begin_ahead, make_accept, come, take_accept, end_accept, .waits = true});
 }
 
 /* First it waits for room, and then for somebody to come. */
@@ -386,4 +398,26 @@ static void drain_stream(void) {
 TEST_LIMIT(sending_descriptors_into_a_full_stream_is_cut, 60) {
     cut_net(&(struct subject){begin_full_stream, make_send_fds, drain_stream, take_send_fds,
                               end_pair, .waits = true});
+}
+
+/* ---- Lingering --------------------------------------------------------------------------------- */
+
+static aw_linger_future lingering;
+
+static void begin_linger(void) {
+    int fds[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    CHECK_EQ(aw_conn_of_fd(&conn, fds[0]), 0);
+    client = fds[1];
+}
+static aw_future *make_linger(void) {
+    lingering = aw_linger(conn, AW_SEC(60));
+    return &lingering.future;
+}
+static void leave(void) {
+    close(client);
+}
+/* cancel-at-every-await: aw_linger */
+TEST_LIMIT(lingering_is_cut, 60) {
+    cut_net(&(struct subject){begin_linger, make_linger, leave, NULL, NULL, .waits = true});
 }

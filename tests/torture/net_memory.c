@@ -15,6 +15,7 @@
 ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
 static struct memory taken;
+static int dropped; /* connections that nobody had asked for */
 
 AW_ASYNC(int, accept_and_close, aw_listener *l; aw_conn * c; aw_accept_future a;) {
     AW_BEGIN;
@@ -29,13 +30,24 @@ AW_ASYNC(int, accept_and_close, aw_listener *l; aw_conn * c; aw_accept_future a;
     AW_END;
 }
 
-/* All that takes memory: a listener with its room, a task, a race by name, connections, a pair, a pipe. */
-AW_ASYNC(int, use_all, aw_listener *l; aw_addr at; struct accept_and_close * task; aw_conn * c;
-         aw_conn * ends[2]; char byte; aw_connect_host_future h; AW_TIMEOUT(aw_io) io;
-         aw_task_join_future join;) {
+/* Some who come at once, and want nothing. */
+enum { CROWD = 5 };
+static void crowd_comes(int *fds, const aw_addr *at) {
+    for (int i = 0; i < CROWD; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK_EQ(connect(fds[i], &at->u.any, at->size), 0);
+    }
+}
+
+/* All that takes memory: a listener with its room or its queue, which grows, a task, a race by name, connections, a
+ * pair, a pipe. */
+AW_ASYNC(int, use_all, const aw_listen_options *options; int crowd[CROWD]; aw_listener * l;
+         aw_addr at; struct accept_and_close * task; aw_conn * c; aw_conn * ends[2]; char byte;
+         aw_connect_host_future h; AW_TIMEOUT(aw_io) io; aw_task_join_future join;) {
     AW_BEGIN;
     self->at = aw_addr_loopback(AF_INET, 0);
-    self->out = aw_listen(&self->l, &self->at, AW_LISTEN(.max_connections = 3));
+    self->crowd[0] = -1;
+    self->out = aw_listen(&self->l, &self->at, self->options);
     if (self->out < 0) AW_RETURN(self->out);
     CHECK_EQ(aw_listener_addr(self->l, &self->at), 0);
     aw_listener_keep(self->l);
@@ -48,6 +60,7 @@ AW_ASYNC(int, use_all, aw_listener *l; aw_addr at; struct accept_and_close * tas
     AW_AWAIT(self->h, aw_connect_host(&self->c, "127.0.0.1", aw_addr_port(&self->at)));
     self->out = self->h.out;
     if (self->out == 0) {
+        if (self->options->ahead) crowd_comes(self->crowd, &self->at);
         AW_AWAIT_FOR(self->io, AW_SEC(2), aw_read(self->c, &self->byte, 1)); /* closed, or lost */
         aw_close(self->c);
         self->out = self->io.out ? self->io.out : self->io.inner.out;
@@ -72,16 +85,22 @@ AW_ASYNC(int, use_all, aw_listener *l; aw_addr at; struct accept_and_close * tas
     if (self->join.out < 0) self->out = self->join.out;
     aw_task_drop(self->task);
     AW_RETURN(self->out);
+    AW_FINALLY;
+    for (int i = 0; i < CROWD && self->crowd[0] >= 0; i++)
+        close(self->crowd[i]);
     AW_END;
 }
 
 static void quiet(void *data, aw_log_level level, const char *message) {
     (void)data;
     CHECK_EQ(level, AW_LOG_PROBLEM);
-    CHECK_CONTAINS(message, "Cannot allocate memory");
+    if (strstr(message, "accepted ahead"))
+        dropped++;
+    else
+        CHECK_CONTAINS(message, "Cannot allocate memory");
 }
 
-static int run(const char *driver, long fail_at) {
+static int run(const char *driver, const aw_listen_options *options, long fail_at) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     memory_init(&taken);
@@ -92,20 +111,20 @@ static int run(const char *driver, long fail_at) {
     o.log = quiet;
     int error = aw_runtime_new(&rt, &o);
     if (!error) {
-        error = aw_block_on(rt, AW_CALL(use_all));
+        error = aw_block_on(rt, AW_CALL(use_all, .options = options));
         aw_runtime_free(rt);
     }
     memory_check_empty(&taken);
     return error;
 }
 
-static void each_allocation_fails(const char *driver) {
+static void each_allocation_fails(const char *driver, const aw_listen_options *options) {
     long failed = 0;
     int last = dup(0);
     close(last);
-    CHECK_EQ(run(driver, 0), 0);
+    CHECK_EQ(run(driver, options, 0), 0);
     for (long n = 1; n == 1 || taken.failures; n++) {
-        int error = run(driver, n), next = dup(0);
+        int error = run(driver, options, n), next = dup(0);
         CHECK(error == 0 || error == -ENOMEM);
         CHECK_EQ(next, last); /* no descriptor is left */
         close(next);
@@ -114,13 +133,25 @@ static void each_allocation_fails(const char *driver) {
     CHECK_GT(failed, 5);
 }
 
+#define WITH_LIMIT AW_LISTEN(.max_connections = 3)
+#define WITH_AHEAD AW_LISTEN(.ahead = 1)
+
 TEST(each_allocation_fails_once_by_epoll) {
-    each_allocation_fails("epoll");
+    each_allocation_fails("epoll", WITH_LIMIT);
 }
 TEST(each_allocation_fails_once_by_poll) {
-    each_allocation_fails("poll");
+    each_allocation_fails("poll", WITH_LIMIT);
 }
 TEST(each_allocation_fails_once_by_uring) {
     if (aw__uring_works()) SKIP("no io_uring here");
-    each_allocation_fails("uring");
+    each_allocation_fails("uring", WITH_LIMIT);
+}
+
+TEST(each_allocation_of_accepting_ahead_fails_once_by_epoll) {
+    each_allocation_fails("epoll", WITH_AHEAD);
+}
+TEST(each_allocation_of_accepting_ahead_fails_once_by_uring) {
+    if (aw__uring_works()) SKIP("no io_uring here");
+    each_allocation_fails("uring", WITH_AHEAD);
+    CHECK_GT(dropped, 0); /* that of a larger queue was among them */
 }

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef AW_NET_RESOLVE_H
+#define AW_NET_RESOLVE_H
+
+#include <awake/alloc.h>
+#include <awake/resolve.h>
+
+/* All addresses of a name: `to` is allocated, with room for `max`, and is the caller's when `out` is positive. */
+aw_resolve_future aw__resolve_all(const aw_allocator *a, const char *name, uint16_t port);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the system is given, where the driver can do that: every operation of a socket, many of them in one call. */
+#include "support/net.h"
+
+#include <awake/udp.h>
+#include <awake/unix.h>
+
+/* ---- Counting ----------------------------------------------------------------------------------- */
+
+struct tally {
+    aw_runtime *rt;
+    bool given; /* by a driver that completes */
+    aw_io_counters last;
+};
+
+static struct tally tally_of(aw_runtime *rt, struct io_setup how) {
+    struct tally t = {.rt = rt, .given = strcmp(how.driver, "uring") == 0};
+    aw_runtime_io(rt, &t.last);
+    return t;
+}
+
+/* Since the last time so many were given to the system, and never only the wait. */
+static void tally_check(struct tally *t, uint64_t operations) {
+    aw_io_counters now;
+    aw_runtime_io(t->rt, &now);
+    CHECK_EQ(now.operations - t->last.operations, t->given ? operations : 0u);
+    if (t->given) CHECK_EQ(now.waits, 0u);
+    t->last = now;
+}
+
+/* ---- Every operation ---------------------------------------------------------------------------- */
+
+ON_DRIVERS(accepts_and_connects_are_given_to_the_system) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    struct tally t = tally_of(rt, how);
+    for (int f = 0; f < INET_FAMILIES; f++) {
+        aw_addr at;
+        aw_conn *client, *server;
+        aw_listener *l = listen_here(inet_families[f], NULL, &at);
+        struct accept_one *a = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &server));
+        CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
+        CHECK_EQ(join_status(rt, &a->future), 0);
+        CHECK_EQ(aw_task_take(a), 0);
+        tally_check(&t, 2);
+        aw_close(client);
+        aw_close(server);
+        aw_listener_close(l);
+    }
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(what_is_sent_and_received_is_given_to_the_system) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to[4];
+    struct iovec out[2] = {{"ab", 2}, {"cd", 2}}, in[2] = {{to, 1}, {to + 1, 3}};
+    connected_pair(rt, ends);
+    struct tally t = tally_of(rt, how);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "abcd", 4)), 4);
+    tally_check(&t, 1);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], to, 4)), 4);
+    tally_check(&t, 1);
+    CHECK_EQ(aw_block_on(rt, aw_writev(ends[0], out, 2)), 4);
+    tally_check(&t, 1);
+    CHECK_EQ(aw_block_on(rt, aw_readv(ends[1], in, 2)), 4);
+    tally_check(&t, 1);
+    CHECK_EQ(memcmp(to, "abcd", 4), 0);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+ON_DRIVERS(messages_are_given_to_the_system) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2], *udp;
+    aw_addr any = aw_addr_loopback(AF_INET, 0), at, from;
+    char to[4];
+    int fd = 0, count = 0;
+    io_pair(ends);
+    struct tally t = tally_of(rt, how);
+    CHECK_EQ(aw_block_on(rt, aw_send_fds(ends[0], "fd", 2, &fd, 1)), 2);
+    tally_check(&t, 1);
+    CHECK_EQ(aw_block_on(rt, aw_recv_fds(ends[1], to, 4, &fd, 1, &count)), 2);
+    tally_check(&t, 1);
+    CHECK_EQ(count, 1);
+    close(fd);
+    CHECK_EQ(aw_udp_bind(&udp, &any, NULL), 0);
+    CHECK_EQ(aw_conn_local(udp, &at), 0);
+    CHECK_EQ(aw_block_on(rt, aw_send_to(udp, "udp", 3, &at)), 3);
+    tally_check(&t, 1);
+    CHECK_EQ(aw_block_on(rt, aw_recv_from(udp, to, 4, &from, NULL)), 3);
+    tally_check(&t, 1);
+    aw_close(udp);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}
+
+/* ---- Many at once ------------------------------------------------------------------------------- */
+
+enum { TASKS = 64 };
+
+/* How many calls it takes that so many tasks write. */
+AW_ASYNC(int, write_by_tasks, aw_conn *conn; aw_io * tasks[TASKS]; int i; uint64_t before;
+         aw_task_join_future join;) {
+    AW_BEGIN;
+    aw_io_counters c;
+    aw_runtime_io(aw_runtime_current(), &c);
+    self->before = c.calls;
+    for (int i = 0; i < TASKS; i++)
+        self->tasks[i] = aw_spawn(aw_write(self->conn, "x", 1));
+    for (self->i = 0; self->i < TASKS; self->i++) {
+        AW_AWAIT(self->join, aw_task_join(self->tasks[self->i]));
+        CHECK_EQ(aw_task_take(self->tasks[self->i]), 1);
+    }
+    aw_io_counters after;
+    aw_runtime_io(aw_runtime_current(), &after);
+    AW_RETURN((int)(after.calls - self->before));
+    AW_END;
+}
+
+ON_DRIVERS(what_many_tasks_queue_is_handed_over_in_a_few_calls) {
+    memory m;
+    how.workers = how.workers != 0; /* by the same one */
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    char to[TASKS];
+    io_pair(ends);
+    for (int i = 0; i < 3; i++) {
+        CHECK_LE(RUN(rt, AW_CALL(write_by_tasks, .conn = ends[0])), TASKS / 4);
+        CHECK_EQ(read(aw_conn_fd(ends[1]), to, TASKS), TASKS);
+    }
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
+}

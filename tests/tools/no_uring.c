@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ *     no_uring PROGRAM [ARGUMENTS]
+ *
+ * becomes a program for which io_uring is forbidden. */
+#define _GNU_SOURCE
+#include "support/forbid.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { EXIT_CANNOT_RUN = 127, EXIT_SKIPPED = 77 }; /* the second as in test_main.c */
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s PROGRAM [ARGUMENTS]\n", argv[0]);
+        return EXIT_CANNOT_RUN;
+    }
+    if (!forbid_calls(uring_calls, sizeof uring_calls / sizeof *uring_calls, EPERM)) {
+        puts("SKIP: no seccomp here");
+        return EXIT_SKIPPED;
+    }
+    execvp(argv[1], argv + 1);
+    perror(argv[1]);
+    return EXIT_CANNOT_RUN;
+}
