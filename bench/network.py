@@ -1,7 +1,7 @@
 """The measurements of network I/O, for bench/run.py: the servers of bench/net under the load generator of bench/net.
 
     echo           messages of 64 bytes there and back, on 64 and on 1,000 connections
-    calls          the system calls for each of these messages, by perf or strace
+    calls          the system calls for each of these messages, by perf and by strace
     accept         connections made, used for one byte and closed
     transfer       1 GiB in one direction, with a checksum
     connections    the memory of 9,000 connections that have nothing to say
@@ -259,27 +259,39 @@ def count_by_strace(build, kind, connections, messages):
         return found
 
 
+def ways_to_count():
+    """{name: how}. By perf a server runs as ever. strace makes it so slow that messages wait for it: then it finds more of them
+    at a time, and needs fewer calls."""
+    ways = {}
+    if perf_counts():
+        ways["perf"] = calls_by_perf
+    if shutil.which("strace"):
+        ways["strace -c"] = calls_by_strace
+    return ways
+
+
+def calls_text(each):
+    """How many in all, and which."""
+    names = sorted((n for n in each if each[n] >= 0.005), key=lambda n: -each[n])
+    return f"{sum(each[n] for n in names):.2f}", ", ".join(f"{n} {each[n]:.2f}" for n in names)
+
+
 def calls(build, rounds, show):
-    """By perf where that is possible. strace makes a server so slow that messages wait for it: then it finds more of them at a
-    time than otherwise, and needs fewer calls."""
-    by_perf = perf_counts()
-    if not by_perf and not shutil.which("strace"):
+    ways = ways_to_count()
+    if not ways:
         print("system calls are not counted: there is neither perf nor strace\n")
         return
-    count = calls_by_perf if by_perf else calls_by_strace
     for threads in (1, 2):
-        rows = [(f"system calls for a message, {'one thread' if threads == 1 else 'two threads'}, by "
-                 f"{'perf' if by_perf else 'strace'}", "connections", "all", "")]
+        rows = [(f"system calls for a message, {'one thread' if threads == 1 else 'two threads'}", "connections",
+                 *(cell for way in ways for cell in (way, "")))]
         for kind in kinds(threads=threads):
             for connections in CONNECTIONS:
                 try:
-                    each = count(build, kind, connections)
+                    counted = [calls_text(count(build, kind, connections)) for count in ways.values()]
                 except Missing:
                     continue
-                names = sorted((n for n in each if each[n] >= 0.005), key=lambda n: -each[n])
-                rows.append((kind.text, str(connections), f"{sum(each[n] for n in names):.2f}",
-                             ", ".join(f"{n} {each[n]:.2f}" for n in names)))
-        show(rows, (0, 3))
+                rows.append((kind.text, str(connections), *(cell for each in counted for cell in each)))
+        show(rows, (0, *range(3, len(rows[0]), 2)))
         print()
 
 
@@ -289,6 +301,7 @@ def accept(build, rounds, show):
             with Server(build, kind) as server:
                 return load(build, kind, server, "accept", connections=64, milliseconds=500)
         servers = kinds(threads=threads, variants=False)
+        servers.append(Kind("... accepting ahead", "awake", "echo", threads if threads > 1 else 0, "uring", servers[-1].raw, "ahead"))
         found = Rounds(rounds, servers, run)
         rows = [(f"connections made and closed, {'one thread' if threads == 1 else 'two threads'}", "connections/s",
                  "of raw", "p50", "p99 us", "cpu ns", "of raw", "busy")]

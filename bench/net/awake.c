@@ -10,7 +10,7 @@
  *     proxy     passes everything on to the port that follows THREADS, and back
  *
  * THREADS is how many workers there are; 0: on the current thread. "per-core" after it: they do not steal, and
- * each has a listener of its own. AWAKE_DRIVER says
+ * each has a listener of its own; "ahead": connections are accepted before the loop asks for them. AWAKE_DRIVER says
  * how it waits. */
 #include <awake.h>
 
@@ -181,8 +181,9 @@ static void driver(void) {
 }
 
 /* One loop that accepts for all, or, where a task stays with its worker, one for each of them. */
-static void listen_on(aw_listener **listeners, uint32_t count) {
-    net_check(aw_listener_of_fd(&listeners[0], server.listener, NULL) == 0, "the listener");
+static void listen_on(aw_listener **listeners, uint32_t count, uint32_t ahead) {
+    net_check(aw_listener_of_fd(&listeners[0], server.listener, AW_LISTEN(.ahead = ahead)) == 0,
+              "the listener");
     aw_addr here;
     net_check(aw_listener_addr(listeners[0], &here) == 0, "where it listens");
     for (uint32_t i = 1; i < count; i++)
@@ -211,7 +212,7 @@ int main(int argc, char **argv) {
     aw_listener *listeners[16];
     uint32_t count = options.flavour == AW_THREAD_PER_CORE ? options.workers : 1;
     net_check(count <= 16, "so many workers");
-    listen_on(listeners, count);
+    listen_on(listeners, count, argc > 3 && strcmp(argv[3], "ahead") == 0 ? 64 : 0);
     int result = aw_block_on(rt, AW_CALL(until_stopped));
     aw_runtime_free(rt);
     for (uint32_t i = 0; i < count; i++)
