@@ -118,12 +118,25 @@ static void end_waits_and_unlock(aw__fd *f, uint32_t directions, int out) {
     aw__wakes_run(&wakes);
 }
 
-void aw__fd_ready(aw__fd *f, uint32_t directions) {
+static void note_ready(aw__fd *f, uint32_t directions) {
     uint32_t ready = aw__load_relaxed(&f->ready);
     while (!aw__cas(&f->ready, &ready, (ready | directions) + TICK))
         ;
+}
+
+void aw__fd_ready(aw__fd *f, uint32_t directions) {
+    note_ready(f, directions);
     aw__lock(&f->lock);
     end_waits_and_unlock(f, directions, AW__IO_AGAIN);
+}
+
+/* After a shutdown: who waits to write tries again, and fails. A full Unix socket is not writable then; its waiters are woken
+ * once, which the system misses for one that it is about to let wait. */
+static void end_writes(aw__fd *f) {
+    note_ready(f, AW__WRITABLE);
+    aw__lock(&f->lock);
+    aw__fd_ask_back(f, AW__WRITABLE);
+    end_waits_and_unlock(f, AW__WRITABLE, AW__IO_AGAIN);
 }
 
 /* With the lock. Nobody tells any more: who comes next tries by himself, and is told elsewhere. */
@@ -145,7 +158,7 @@ static void fd_close(aw_conn *c) {
     aw__lock(&f->lock);
     if (!f->error) aw__store_relaxed(&f->error, -EBADF);
     unregister(f);
-    aw__fd_ask_back(f);
+    aw__fd_ask_back(f, AW__BOTH);
     end_waits_and_unlock(f, AW__BOTH, -EBADF);
     aw__fd_let_go(f);
 }
@@ -239,8 +252,6 @@ static int try_or_wait(aw_io *op, uint32_t direction, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     aw__driver *here = NULL;
     int n = attempt(op, direction);
-    /* Those that wait to write will not: not every kind of socket says so. */
-    if (n == 0 && op->wants == AW_IO_SHUTDOWN) aw__fd_ready(f, AW__WRITABLE);
     if (n != AW__IO_AGAIN) return n;
     n = aw__load_acquire(&f->driver) ? 0 : aw__driver_here(cx, &here);
     if (n == 0) {
@@ -269,6 +280,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
                 ? aw__io_give(op, cx)
                 : try_or_wait(op, direction, cx);
     if (n == AW__IO_LATER) return AW_PENDING;
+    if (n == 0 && op->wants == AW_IO_SHUTDOWN) end_writes(f);
     if (n != AW__IO_WAITS) return finish(op, n, cx);
     aw_cx_arm(cx);
     return AW_PENDING;

@@ -99,7 +99,7 @@ enum {
     AW__IO_CONNECTING = 2,  /* the call has been made */
     AW__IO_BY_HAND = 4,     /* the system will only say when */
     AW__IO_POLLED = 8,      /* it is asked to */
-    AW__IO_ASKED_BACK = 16, /* cancelled, or its descriptor was closed */
+    AW__IO_ASKED_BACK = 16, /* by a cancel, a close, or a shutdown */
     AW__IO_MANY = 32        /* it comes back more than once: many.h */
 };
 enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS, AW__IO_LATER };
@@ -121,10 +121,10 @@ bool aw__io_is_given(aw_io *op);
 /* What has come back. */
 int aw__io_take(aw_io *op);
 aw_poll aw__io_take_back(aw_io *op, aw_cx *cx);
-/* With the lock of the descriptor, and again afterwards: ask for this one, or for all, if the system has it. False: the
- * queue was full, it has to be asked for again. */
+/* With the lock of the descriptor, and again afterwards: ask for this one, or for all of these directions, if the system
+ * has it. False: the queue was full, it has to be asked for again. */
 bool aw__fd_ask_for(aw__fd *f, aw_io *op);
-void aw__fd_ask_back(aw__fd *f);
+void aw__fd_ask_back(aw__fd *f, uint32_t directions);
 
 /* By the driver: this is done, or with `more` one part of it; */
 void aw__fd_came_back(aw_io *op, int result, bool more);

@@ -6,8 +6,10 @@
  *      it stays where it is, with all that it points to: it has no end before.
  *   2. Giving it, asking for it and its coming back are under the descriptor's lock: so who asks finds it in the
  *      queue in front of his question, or not linked any more.
- *   3. It is asked for once, by a cancel or by a close, and comes back all the same: with its result, if it was faster.
- *   4. One that comes back cancelled though nobody asked is given again: the thread that handed it over has ended.
+ *   3. It is asked for once, by a cancel, a close, or a shutdown, and comes back all the same: with its result, if it was
+ *      faster.
+ *   4. One that comes back though nobody has cancelled or closed is given again: the thread that handed it over has
+ *      ended; or, after a shutdown, it fails then.
  *   5. In the child of a fork nothing comes back: what the system has is the parent's memory. So it is as if it had never
  *      been given. */
 #include <errno.h>
@@ -102,7 +104,7 @@ int aw__io_give(aw_io *op, aw_cx *cx) {
 
 int aw__io_take(aw_io *op) {
     op->driver = NULL;
-    op->has &= ~(uint32_t)AW__IO_POLLED;
+    op->has &= ~(uint32_t)(AW__IO_POLLED | AW__IO_ASKED_BACK);
     return op->out;
 }
 
@@ -166,8 +168,8 @@ static void ask_if_there(aw_io *op) {
     if (is_there(op) && d->type->cancel(d, op) == 0) aw__fetch_or(&op->has, AW__IO_ASKED_BACK);
 }
 
-/* With the lock, and again afterwards: then it may be gone. */
-static void ask(aw__fd *f, aw_io *op) {
+/* With the lock, and again afterwards: then it may be gone. False: the queue is full. */
+static bool ask(aw__fd *f, aw_io *op) {
     aw__driver *d = op->driver;
     ask_if_there(op);
     bool full = is_there(op);
@@ -177,6 +179,7 @@ static void ask(aw__fd *f, aw_io *op) {
     if (full) aw__os_yield(); /* its owner may have to */
     aw__driver_let_go(d);
     aw__lock(&f->lock);
+    return !full;
 }
 
 bool aw__fd_ask_for(aw__fd *f, aw_io *op) {
@@ -184,11 +187,12 @@ bool aw__fd_ask_for(aw__fd *f, aw_io *op) {
     return !is_there(op);
 }
 
-/* With the lock: one that has an operation of this descriptor, and nobody may look into it. */
+/* With the lock: one that was asked for an operation of this descriptor, and nobody may look into it. */
 static aw__driver *find_left(const aw__fd *f) {
     for (aw__waiter *w = f->waiters; w; w = w->next) {
-        aw__driver *d = is_given((aw_io *)w) ? ((aw_io *)w)->driver : NULL;
-        if (d && aw__driver_is_left(d)) return d;
+        aw_io *op = (aw_io *)w;
+        if (is_given(op) && op->has & AW__IO_ASKED_BACK && aw__driver_is_left(op->driver))
+            return op->driver;
     }
     return NULL;
 }
@@ -207,12 +211,24 @@ static void collect_left(aw__fd *f) {
     }
 }
 
-void aw__fd_ask_back(aw__fd *f) {
-    for (aw__waiter *w = f->waiters; w;) {
-        bool asked = is_there((aw_io *)w);
-        if (asked) ask(f, (aw_io *)w);
-        w = asked ? f->waiters : w->next;
-    }
+static bool is_there_for(aw__waiter *w, uint32_t directions) {
+    return aw__io_direction((aw_io *)w) & directions && is_there((aw_io *)w);
+}
+
+static aw_io *first_there(const aw__fd *f, uint32_t directions) {
+    aw__waiter *w = f->waiters;
+    while (w && !is_there_for(w, directions))
+        w = w->next;
+    return (aw_io *)w;
+}
+
+/* Those that are there now: one that is given again in between is behind them. */
+void aw__fd_ask_back(aw__fd *f, uint32_t directions) {
+    uint32_t left = 0;
+    for (aw__waiter *w = f->waiters; w; w = w->next)
+        left += is_there_for(w, directions);
+    for (aw_io *op; left && (op = first_there(f, directions));)
+        left -= ask(f, op);
     collect_left(f);
 }
 

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "support/io_ends.h"
 
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include "support/faults.h"
@@ -80,6 +81,88 @@ static uint64_t io_calls(aw_runtime *rt) {
     aw_io_counters c;
     aw_runtime_io(rt, &c);
     return c.calls;
+}
+
+/* ---- What the system does not notice ------------------------------------------------------------- */
+
+/* Who waits to write on a full Unix socket is woken by a shutdown, but not told that it is writable: so the system
+ * overlooks one that is about to wait. Here the first so many waits notice nothing. In one block_on: who leaves one has all
+ * come back. */
+AW_ASYNC(int, write_to_what_is_shut_down, aw_runtime *rt; aw_conn * conn; int never; int overlooked;
+         struct io_task * task; struct io_until_waiting until; aw_io io; aw_yield pause;
+         aw_task_join_future join;) {
+    AW_BEGIN;
+    STORE(fault_deaf, self->never);
+    self->task = io_spawn(self->rt, aw_write(self->conn, "x", 1));
+    AW_AWAIT(self->until,
+             AW_CALL(io_until_waiting, .conn = self->conn, .direction = 1, .count = 1));
+    CHECK_EQ(LOAD(fault_deaf), 0);
+    if (self->overlooked > 1) STORE(fault_deaf, self->never);
+    AW_AWAIT(self->io, aw_shutdown(self->conn));
+    while (LOAD(fault_deaf))
+        AW_AWAIT(self->pause, aw_yield_now());
+    if (self->overlooked > 1) aw_task_abort(self->task);
+    AW_AWAIT(self->join, aw_task_join(self->task));
+    AW_RETURN(self->join.out ? (aw_task_drop(self->task), self->join.out)
+                             : aw_task_take(self->task));
+    AW_END;
+}
+
+static void shut_down_unnoticed(struct io_setup how, int overlooked) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    aw_io_counters c;
+    int never = eventfd(0, EFD_CLOEXEC);
+    io_pair(ends);
+    fill(ends[1]);
+    struct write_to_what_is_shut_down w = AW_CALL(write_to_what_is_shut_down, .rt = rt,
+                                                  .conn = ends[1], .never = never,
+                                                  .overlooked = overlooked);
+    CHECK_EQ(aw_block_on(rt, w), overlooked > 1 ? -ECANCELED : -EPIPE);
+    aw_runtime_io(rt, &c);
+    CHECK_EQ(c.operations, 2u);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    close(never);
+    workers_end(rt, &m);
+}
+
+ON_URING(a_write_that_overlooks_a_shutdown_is_made_again) {
+    shut_down_unnoticed(how, 1);
+}
+/* It was asked back before: it can be again. */
+ON_URING(a_write_that_was_made_again_can_be_cancelled) {
+    shut_down_unnoticed(how, 2);
+}
+
+/* It would be made again, too, but for nothing. */
+AW_ASYNC(int, read_from_what_is_shut_down, aw_runtime *rt; aw_conn * *ends; char to;
+         struct io_task * task; struct io_until_waiting until; aw_io io;
+         aw_task_join_future join;) {
+    AW_BEGIN;
+    self->task = io_spawn(self->rt, aw_read(self->ends[1], &self->to, 1));
+    AW_AWAIT(self->until,
+             AW_CALL(io_until_waiting, .conn = self->ends[1], .direction = 0, .count = 1));
+    AW_AWAIT(self->io, aw_shutdown(self->ends[1]));
+    CHECK_EQ(write(aw_conn_fd(self->ends[0]), "y", 1), 1);
+    AW_AWAIT(self->join, aw_task_join(self->task));
+    AW_RETURN(aw_task_take(self->task));
+    AW_END;
+}
+
+ON_URING(a_shutdown_lets_reads_alone) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    aw_io_counters c;
+    io_pair(ends);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(read_from_what_is_shut_down, .rt = rt, .ends = ends)), 1);
+    aw_runtime_io(rt, &c);
+    CHECK_EQ(c.operations, 1u);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
 }
 
 /* ---- Interrupted, and byte by byte --------------------------------------------------------------- */

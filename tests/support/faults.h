@@ -61,6 +61,8 @@ static struct fault {
 } faults[FAULT_CALLS];
 static size_t fault_most;      /* bytes at a time; 0: as many as there are */
 static uint32_t fault_shorter; /* so many moved fewer than they were asked to */
+/* The next operation of io_uring waits for this instead, if it is not 0: so it notices nothing. Atomic. */
+__attribute__((unused)) static int fault_deaf;
 
 __attribute__((unused)) static void fault_set(enum fault_call call, int error, uint32_t every,
                                               uint32_t times) {
@@ -303,6 +305,12 @@ static void fault_shorten(struct io_uring_sqe *s) {
     }
 }
 
+static void fault_deafen(struct io_uring_sqe *s, int fd) {
+    uint64_t data = s->user_data;
+    io_uring_prep_poll_add(s, fd, POLLIN);
+    s->user_data = data;
+}
+
 /* What is in front of it does not wait then. */
 static void fault_operations(struct io_uring *u, uint32_t count, int error) {
     fault_operation(&u->sq.sqes[(u->sq.sqe_tail - 1) & u->sq.ring_mask], error);
@@ -321,7 +329,10 @@ void __wrap_aw__uring_push(struct io_uring *u) {
     bool fresh = (count == 1 || count == 2) && s->opcode != IORING_OP_NOP;
     int saved = errno;
     if (fresh && !(s->user_data & 1)) { /* those are the driver's own */
-        if (fault(F_aw__uring_push))
+        int deaf = __atomic_exchange_n(&fault_deaf, 0, __ATOMIC_RELAXED);
+        if (deaf)
+            fault_deafen(s, deaf);
+        else if (fault(F_aw__uring_push))
             fault_operations(u, count, -errno);
         else if (__atomic_load_n(&fault_most, __ATOMIC_RELAXED))
             fault_shorten(s);
