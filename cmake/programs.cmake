@@ -10,7 +10,8 @@ function(awake_program target folder source)
         OUTPUT_NAME ${name}
         RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${folder}
         C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON)
-    target_compile_options(${target} PRIVATE ${AWAKE_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_PATH_FLAGS})
+    target_compile_options(${target} PRIVATE
+        ${AWAKE_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_SANITIZE_OPTIMISED} ${AWAKE_PATH_FLAGS})
     target_link_options(${target} PRIVATE ${AWAKE_HARDENING_LINK})
     target_link_libraries(${target} PRIVATE awake::static)
     # A line "/* link: OPTIONS */" adds to how it is linked, in the source or in a header of tests/support that it includes.
@@ -38,7 +39,7 @@ if(AWAKE_BUILD_TESTS)
     target_compile_options(awake_test_main PRIVATE
         ${AWAKE_WARNINGS} ${AWAKE_LIBRARY_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_PATH_FLAGS})
     # Compiling the tests takes longer than running them. The library is optimised as ever, and so are fibers.
-    if(AWAKE_SANITIZE STREQUAL "address")
+    if(AWAKE_SANITIZE)
         set(test_optimised -O0)
     elseif(NOT AWAKE_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
         set(test_optimised -O1)
