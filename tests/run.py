@@ -272,13 +272,17 @@ def run_example(settings, name, driver=None):
 
 
 def no_uring_tests(settings, pool):
-    """What waits for input and output, where io_uring is forbidden; not what asks for it, or forbids it by itself."""
+    """What waits for input and output, where io_uring is forbidden. What else runs on io_uring asks for nothing there, and
+    gets the next best; not what is about rings, and so on no other driver, or what forbids them by itself."""
     forbidden = settings.under("no_uring")
     programs = [(f"behaviour/{source.stem}", settings.build / "tests" / "behaviour" / source.stem)
                 for pattern in ("io_*.c", "net_*.c", "bytes_*.c", "embed.c")
                 for source in sorted((ROOT / "tests" / "behaviour").glob(pattern)) if source.stem != "io_seccomp"]
-    for program, name, run in tests_of(forbidden, programs, pool):
-        if "_by_uring" not in name:
+    found = list(tests_of(forbidden, programs, pool))
+    names = {(program, name) for program, name, _ in found}
+    for program, name, run in found:
+        driver = BY_DRIVER.search(name)
+        if not driver or (driver.group(1) == "uring" and (program, name.replace("_by_uring", "_by_epoll")) in names):
             yield Test("no-uring", f"{program}/{name}" if name else program, run, alone="_timing" in name)
     for name in filter(uses_the_network, example_names()):
         yield Test("no-uring", f"examples/{name}", lambda name=name: run_example(forbidden, name))

@@ -13,11 +13,6 @@
 
 ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
-#define ON_URING(name)                                                                             \
-    static void name##_body(struct io_setup how);                                                  \
-    ON__DRIVER(name, uring)                                                                        \
-    static void name##_body(struct io_setup how)
-
 enum { AHEAD = 8, MOST = 200 };
 
 static bool completes(struct io_setup how) {

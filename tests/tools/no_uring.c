@@ -2,12 +2,13 @@
  *
  *     no_uring PROGRAM [ARGUMENTS]
  *
- * becomes a program for which io_uring is forbidden. */
+ * becomes a program for which io_uring is forbidden, and tests/support/io.h knows. */
 #define _GNU_SOURCE
 #include "support/forbid.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { EXIT_CANNOT_RUN = 127, EXIT_SKIPPED = 77 }; /* the second as in test_main.c */
 
@@ -20,6 +21,7 @@ int main(int argc, char **argv) {
         puts("SKIP: no seccomp here");
         return EXIT_SKIPPED;
     }
+    setenv("AWAKE_TEST_NO_URING", "1", 1);
     execvp(argv[1], argv + 1);
     perror(argv[1]);
     return EXIT_CANNOT_RUN;
