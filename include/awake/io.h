@@ -77,7 +77,8 @@ static inline aw_io aw__io(aw_conn *c, uint32_t what, const void *data, size_t s
 }
 
 /* `out` is how many bytes, which may be fewer than asked for; 0 at the end of what can be read; or a negative errno:
- * -EBADF when the connection is closed, or NULL. Cancelled, nothing was read or written. */
+ * -EBADF when the connection is closed, or NULL; -EACCES when the program was forbidden to use io_uring any more (see
+ * aw_io_counters). Cancelled, nothing was read or written. */
 static inline aw_io aw_read(aw_conn *c, void *buf, size_t size) {
     return aw__io(c, AW_IO_READ, buf, size);
 }

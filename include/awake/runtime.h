@@ -221,12 +221,14 @@ AW_API int aw_runtime_counters_sized(const aw_runtime *rt, uint32_t i, aw_worker
 typedef struct aw_io_counters {
     const char *driver; /* "uring", "epoll" or "poll": what is used, from the first wait on */
     /* Why it is not "uring" though that was wished for, or nothing was: -ENOSYS (of the system, or built without
-     * liburing), -EPERM; or 0. */
+     * liburing), -EPERM; or 0. All of a runtime wait in the same way: where io_uring is forbidden when some have
+     * begun with it already, who would need more of it gets -EACCES. */
     int fallback;
     uint64_t operations; /* given to the system whole, with their buffers: "uring" */
-    uint64_t waits;      /* for readiness, one by one: "uring" and "poll" */
-    uint64_t events;     /* that were collected */
-    uint64_t calls;      /* to submit, to collect and to sleep */
+    uint64_t
+        waits; /* for readiness, one by one: "uring" (one in front of each accept) and "poll" */
+    uint64_t events; /* that were collected */
+    uint64_t calls;  /* to submit, to collect and to sleep */
 } aw_io_counters;
 /* Any thread, at a glance.
  *     void aw_runtime_io(const aw_runtime *rt, aw_io_counters *counters) */

@@ -68,10 +68,10 @@ typedef struct aw__driver_type {
     /* Somebody waits for this. NULL: it is told anyway. */
     void (*want)(aw__driver *d, uint32_t index, uint32_t directions);
     /* Or, with the lock of its descriptor: give an operation to the system, as it is or, with a direction in `poll`,
-     * to wait for readiness; have one come back that is there. What is queued waits for the next `collect`, or
-     * `flush` by anybody. -EBUSY: the queue is full, flush it first; -ESHUTDOWN. */
+     * to wait for readiness; have one come back that is there, and marked (AW__IO_ASKED_BACK). What is queued waits for
+     * the next `collect`, or `flush` by anybody. -EBUSY: the queue is full, flush it first; -ESHUTDOWN. */
     int (*submit)(aw__driver *d, struct aw_io *op, uint32_t poll);
-    int (*cancel)(aw__driver *d, struct aw_io *op);
+    void (*cancel)(aw__driver *d, struct aw_io *op);
     void (*flush)(aw__driver *d);
     /* At the end, and when its owner leaves: have all come back, and wait for them. NULL: there are none. */
     void (*drain)(aw__driver *d);

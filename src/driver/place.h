@@ -48,7 +48,7 @@ static inline void aw__place_unpark(aw__place *p) {
 
 static inline void aw__place_turn_beside(aw__place *p) {
     aw__driver *d = aw__load_acquire(&p->beside);
-    while (AW__UNLIKELY(d != NULL) && aw__driver_turn(d) == AW__EVENTS)
+    while (AW__UNLIKELY(d != NULL) && aw__driver_turn(d) > 0)
         ; /* of what is left nobody would be told again */
 }
 

@@ -8,17 +8,21 @@
  *   2. What a worker queues on its own ring is handed over when it looks for events or goes to sleep, all in one call. Who
  *      queues something elsewhere calls `flush`.
  *   3. An operation has its own address as its mark; the odd ones are of this file. An accept has a wait in front, linked
- *      to it, whose mark is the next number: that is what is cancelled, and the accept with it. Both are queued at
- *      once, so they are handed over together; and one completion comes of them: that of the accept, or of a wait that
- *      failed.
+ *      to it, whose mark is the next number: that is what is cancelled, and the accept with it. One completion comes of
+ *      them: that of the accept, or of a wait that failed. But only if they are handed over together. Both are queued at
+ *      once; and where several threads enter, each hands over all that there is when the system looks, not as many
+ *      as there were before: others may have taken those meanwhile.
  *   4. An eventfd that is polled ends a sleep: each write to it is one completion.
+ *      A cancel names the place of its operation in the table. The system does not find one that it is just about to try
+ *      again: if it is still there, and still asked for, it is asked for again. That is also done for all, by whoever enters
+ *      next, when a cancel finds the queue full (`unasked`): so who cancels or closes never waits for an owner.
  *   5. When a thread ends, the system cancels what that thread had handed over: it is given again (io/given.c).
  *   6. A ring with an owner is entered by that one only, and completes nothing while he does not ask, so that what he
  *      does elsewhere is not interrupted; others put cancels into its queue, and interrupt his sleep. It belongs to the
  *      thread that first looked into it: a later owner makes another one, and takes over what is queued. So who leaves
  *      has everything come back that the system has. Systems before 6.1 have no such rings: then it is like the others.
  *   7. When the program has been forbidden to enter its rings, new operations are refused, and what is queued goes back
- *      with the same error, when no thread is in the system that could hand it over: a thread says that it enters before
+ *      with -EACCES, when no thread is in the system that could hand it over: a thread says that it enters before
  *      it looks whether it may (both sequentially consistent). Its thread then sleeps by the eventfd alone. What
  *      the system has already is lost to it, unless it completes by itself.
  *   8. One that is beside such a ring has no owner, and no eventfd of its own: the system writes to the other's for each
@@ -50,7 +54,11 @@
 #include "os/thread.h"
 
 enum { SUBMISSIONS = 256, COMPLETIONS = 4096, MOST = 0x7ffff000 };
-enum { WAKE = 1, IGNORED = 3 }; /* marks */
+enum {
+    WAKE = 1,
+    CANCEL = 3,
+    MARK = 3
+}; /* marks; of a cancel the rest is a place, counted from 1, or 0 */
 enum {
     ACCEPT_DONTWAIT = 2,
     FEAT_RECVSEND_BUNDLE = 1 << 14
@@ -60,10 +68,12 @@ typedef struct uring_driver {
     aw__driver driver;
     aw__uring ring;
     int wake;
-    uint64_t thread;  /* atomic: with an owner: whose ring it is; 0: nobody's yet */
-    bool armed;       /* the eventfd is polled; beside another: it is, over there */
-    uint32_t inside;  /* operations that the system has */
-    int refuses;      /* atomic: it cannot be entered any more, and why; or 0 */
+    uint64_t thread; /* atomic: with an owner: whose ring it is; 0: nobody's yet */
+    bool armed;      /* the eventfd is polled; beside another: it is, over there */
+    uint32_t inside; /* operations that the system has */
+    bool unasked; /* some that are wanted back have not been asked for: rule 4; atomic to peek at */
+    uint32_t at;  /* from there on */
+    int refuses;  /* atomic: -EACCES, it cannot be entered any more; or 0 */
     uint32_t entered; /* atomic: threads that are in the system with it */
     /* For the submission in the same place, which reads it when it is handed over. */
     struct msghdr heads[SUBMISSIONS];
@@ -147,14 +157,9 @@ static bool is_mine(const uring_driver *u) {
            aw__load_relaxed(&u->thread) == aw__os_thread_number();
 }
 
-/* Under the lock. Who has not made it his own leaves half of it, so that each operation can be asked back while nobody
- * empties it. */
-enum { LEFT = SUBMISSIONS / 2 - 1 };
-static bool leaves_room(const uring_driver *u) {
-    return aw__uring_queued(&u->ring) < LEFT;
-}
+/* Under the lock. */
 static bool has_room(const uring_driver *u, uint32_t places) {
-    return aw__uring_queued(&u->ring) + places <= (is_mine(u) ? u->ring.sq.ring_entries : LEFT);
+    return aw__uring_queued(&u->ring) + places <= u->ring.sq.ring_entries;
 }
 
 /* Rule 3. */
@@ -171,6 +176,7 @@ static void push_wait_in_front(uring_driver *u, const struct aw_io *op) {
     io_uring_prep_poll_add(s, ((aw__fd *)op->conn)->fd, POLLIN);
     s->flags |= IOSQE_IO_LINK | IOSQE_CQE_SKIP_SUCCESS;
     io_uring_sqe_set_data64(s, mark_of_wait(op));
+    aw__count_one(&u->driver.counters.waits);
 }
 
 static int uring_submit(aw__driver *d, struct aw_io *op, uint32_t poll) {
@@ -198,21 +204,40 @@ static int uring_submit(aw__driver *d, struct aw_io *op, uint32_t poll) {
 }
 
 /* Under the lock. False: the queue is full. */
-static bool push_cancel(uring_driver *u, struct aw_io *op) {
+static bool push_cancel(uring_driver *u, const struct aw_io *op) {
     struct io_uring_sqe *s = io_uring_get_sqe(&u->ring);
     if (!s) return false;
     io_uring_prep_cancel64(s, is_linked(op) ? mark_of_wait(op) : (uintptr_t)op, 0);
-    io_uring_sqe_set_data64(s, IGNORED);
+    io_uring_sqe_set_data64(s, ((uint64_t)op->index + 1) << 2 | CANCEL);
     aw__uring_push(&u->ring);
     return true;
 }
 
-static int uring_cancel(aw__driver *d, struct aw_io *op) {
-    uring_driver *u = (uring_driver *)d;
+/* The same; full or not, it will be done. */
+static void ask_for(uring_driver *u, const struct aw_io *op) {
+    if (push_cancel(u, op)) return;
+    aw__store_relaxed(&u->unasked, true);
+    u->at = 0;
+}
+
+static bool is_asked_for(const struct aw_io *op) {
+    return op && aw__load_relaxed(&op->has) & AW__IO_ASKED_BACK;
+}
+
+/* Under the lock. To ask twice does no harm. */
+static void ask_for_rest(uring_driver *u) {
+    if (AW__LIKELY(!u->unasked)) return;
+    for (; u->at < u->driver.table.count; u->at++) {
+        const struct aw_io *op = aw__slots_at(&u->driver.table, u->at);
+        if (is_asked_for(op) && !push_cancel(u, op)) return;
+    }
+    aw__store_relaxed(&u->unasked, false);
+}
+
+static void uring_cancel(aw__driver *d, struct aw_io *op) {
     aw__lock(&d->lock);
-    bool pushed = push_cancel(u, op);
+    ask_for((uring_driver *)d, op);
     aw__unlock(&d->lock);
-    return pushed ? 0 : -EBUSY;
 }
 
 static void uring_interrupt(aw__driver *d) {
@@ -224,29 +249,57 @@ static void uring_interrupt(aw__driver *d) {
 /* Rule 7. */
 static void begin_refusing(uring_driver *u, int error) {
     int none = 0;
-    if (aw__cas_seq(&u->refuses, &none, error))
+    if (aw__cas_seq(&u->refuses, &none, -EACCES))
         aw__rt_log(u->driver.runtime, AW_LOG_PROBLEM,
                    "io_uring is not allowed any more: %s; what is with the system may stay there",
                    strerror(-error));
+}
+
+/* Rule 3. The system sleeps only when it has taken as many as it was told; then that is another call. */
+static int enter_shared(uring_driver *u, uint64_t deadline) {
+    int error = 0;
+    bool queued = aw__uring_queued(&u->ring);
+    if (queued) {
+        error = aw__uring_enter(&u->ring, u->ring.sq.ring_entries, 0);
+        if (!deadline || error || aw__uring_queued(&u->ring) || !aw__uring_is_empty(&u->ring))
+            return error;
+        aw__count_call(&u->driver);
+    }
+    return aw__uring_enter(&u->ring, 0, deadline);
 }
 
 static void enter(uring_driver *u, uint64_t deadline) {
     aw__count_call(&u->driver);
     aw__fetch_add_seq(&u->entered, 1u);
     int error = aw__load_seq(&u->refuses);
-    if (!error) error = aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline);
+    if (!error)
+        error = aw__load_acquire(&u->driver.owner)
+                    ? aw__uring_enter(&u->ring, aw__uring_queued(&u->ring), deadline)
+                    : enter_shared(u, deadline);
     if (error) begin_refusing(u, error);
     aw__fetch_sub_seq(&u->entered, 1u);
     /* It failed: the system is short of something. The owner, who may sleep, tries again. */
     if (aw__uring_queued(&u->ring) && !aw__driver_is_own(&u->driver)) uring_interrupt(&u->driver);
 }
 
+/* What there is to be handed over, and asked for: mostly nothing, or once. */
+static void hand_over_rest(uring_driver *u) {
+    enum { MOST_TIMES = 100 }; /* it may fail: then who enters next goes on */
+    for (int i = 0; i < MOST_TIMES; i++) {
+        if (!aw__uring_queued(&u->ring) && !aw__load_relaxed(&u->unasked)) return;
+        aw__lock(&u->driver.lock);
+        ask_for_rest(u);
+        aw__unlock(&u->driver.lock);
+        if (aw__uring_queued(&u->ring)) enter(u, 0);
+    }
+}
+
 static void uring_flush(aw__driver *d) {
     uring_driver *u = (uring_driver *)d;
     if (!is_own(d) || !is_mine(u))
         uring_interrupt(d); /* the owner will do it; nobody else would find what comes back */
-    else if (aw__uring_queued(&u->ring))
-        enter(u, 0);
+    else
+        hand_over_rest(u);
 }
 
 /* ---- Out of the ring -------------------------------------------------------------------------- */
@@ -267,6 +320,13 @@ static void forget(uring_driver *u, const struct aw_io *op) {
     u->inside--;
 }
 
+/* Under the lock: a cancel did not find what it was for; or that has come back, and something else is in its place. */
+static void ask_again(uring_driver *u, uint64_t mark) {
+    uint32_t place = (uint32_t)(mark >> 2);
+    const struct aw_io *op = place ? aw__slots_at(&u->driver.table, place - 1) : NULL;
+    if (is_asked_for(op)) ask_for(u, op);
+}
+
 /* Under the lock. `woken`: an interrupt is among them. */
 static int reap(uring_driver *u, aw__event *events, bool *woken) {
     int count = 0;
@@ -279,7 +339,8 @@ static int reap(uring_driver *u, aw__event *events, bool *woken) {
             u->armed = c->flags & IORING_CQE_F_MORE;
             *woken = true;
         }
-        if (c->user_data == WAKE || c->user_data == IGNORED) continue;
+        if ((c->user_data & MARK) == CANCEL && c->res == -ENOENT) ask_again(u, c->user_data);
+        if (c->user_data == WAKE || (c->user_data & MARK) == CANCEL) continue;
         aw__event *e = &events[count++];
         *e = (aw__event){.op = (struct aw_io *)(uintptr_t)(c->user_data & ~(uint64_t)1),
                          .result = c->res,
@@ -325,7 +386,7 @@ static int replace(uring_driver *u, bool alone) {
     return 0;
 }
 
-/* By the owner: make the ring his. False: that is not possible now. */
+/* By the owner: make the ring his. False: that is not possible now, or, by rule 7, never. */
 static bool adopt(uring_driver *u) {
     if (AW__LIKELY(is_mine(u))) return true;
     aw__lock(&u->driver.lock);
@@ -333,6 +394,7 @@ static bool adopt(uring_driver *u) {
     if (!error) error = aw__uring_enable(&u->ring);
     if (!error) aw__store_relaxed(&u->thread, aw__os_thread_number());
     aw__unlock(&u->driver.lock);
+    if (aw__uring_is_refused(error)) begin_refusing(u, error);
     return !error;
 }
 
@@ -399,15 +461,16 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
         if (queued) uring_interrupt(d);
         return 0;
     }
+    if (AW__UNLIKELY(aw__load_relaxed(&u->refuses))) return collect_outside(u, events, deadline);
     if (!adopt(u)) {
         if (deadline) aw__os_nap(); /* too many descriptors, or no memory: it may be better soon */
         return 0;
     }
-    if (AW__UNLIKELY(aw__load_relaxed(&u->refuses))) return collect_outside(u, events, deadline);
     aw__lock(&d->lock);
     arm(u);
-    if (!u->armed) deadline = 0;
     int count = reap(u, events, &woken);
+    ask_for_rest(u);
+    if (!u->armed || u->unasked) deadline = 0;
     aw__unlock(&d->lock);
     if (count || woken) deadline = 0;
     if (deadline || aw__uring_queued(&u->ring) || (!count && aw__uring_holds_back(&u->ring)))
@@ -417,6 +480,7 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
         count = reap(u, events, &woken);
         aw__unlock(&d->lock);
     }
+    if (looks) hand_over_rest(u); /* who sleeps comes back to it, or it goes with the sleep */
     if (woken && looks && !aw__load_relaxed(&d->owner)) pass_on(u);
     return count;
 }
@@ -444,22 +508,21 @@ static uint32_t push_cancels(uring_driver *u, uint32_t *at) {
     return aw__uring_queued(&u->ring);
 }
 
-/* Everything that the system has comes back. What is queued stays there for the next owner; unless it is the end, or
- * more than is left to others: then it is handed over first. */
+/* Everything that the system has comes back. What is queued stays there for the next owner, unless it is the end. */
 static void bring_back(uring_driver *u, bool all) {
     aw__event events[AW__EVENTS];
     bool woken = false;
     uint32_t at = 0;
     for (int round = 0;; round++) {
         aw__lock(&u->driver.lock);
-        bool full = round == 0 && !leaves_room(u);
-        uint32_t inside = u->inside - (all || full ? 0 : count_queued(u)), submit = 0;
+        uint32_t inside = u->inside - (all ? 0 : count_queued(u)), submit = 0;
         /* Once should do: but what if it was too early for one of them? */
         if (round % 16 == 0 && at >= u->driver.table.count) at = 0;
         if (inside && at < u->driver.table.count) submit = push_cancels(u, &at);
         aw__unlock(&u->driver.lock);
         if (!inside) return;
         aw__count_call(&u->driver);
+        if (submit && !u->driver.owner) submit = u->ring.sq.ring_entries; /* rule 3 */
         int error = aw__uring_enter(&u->ring, submit, aw__os_now() + 1000000);
         if (error) {
             begin_refusing(u, error);
@@ -483,7 +546,7 @@ static int give_back_many(uring_driver *u, aw__event *events) {
         if (s->user_data & 1 || !(aw__load_relaxed(&op->has) & AW__IO_MANY)) continue;
         events[count++] = (aw__event){.op = op, .result = -ECANCELED};
         io_uring_prep_nop(s);
-        io_uring_sqe_set_data64(s, IGNORED);
+        io_uring_sqe_set_data64(s, CANCEL);
         forget(u, op);
     }
     return count;

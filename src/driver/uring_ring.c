@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "driver/uring_ring.h"
 
+#include "driver/uring.h"
+
 #ifdef AW_URING
 
 #include <errno.h>
@@ -57,7 +59,7 @@ int aw__uring_enter(const aw__uring *u, uint32_t submit, uint64_t deadline) {
     int n = io_uring_enter2((unsigned)u->ring_fd, submit, deadline ? 1 : 0,
                             IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, (void *)&arg,
                             sizeof arg);
-    return n == -EPERM || n == -EACCES || n == -ENOSYS ? n : 0;
+    return aw__uring_is_refused(n) ? n : 0;
 }
 
 #endif

@@ -12,7 +12,7 @@
 #include "io/here.h"
 #include "sync/waiters.h"
 
-enum { TICK = 8 };
+enum { TICK = 16 };
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
@@ -133,7 +133,7 @@ void aw__fd_ready(aw__fd *f, uint32_t directions) {
 /* After a shutdown: who waits to write tries again, and fails. A full Unix socket is not writable then; its waiters are woken
  * once, which the system misses for one that it is about to let wait. */
 static void end_writes(aw__fd *f) {
-    note_ready(f, AW__WRITABLE);
+    note_ready(f, AW__WRITABLE | AW__SHUT);
     aw__lock(&f->lock);
     aw__fd_ask_back(f, AW__WRITABLE);
     end_waits_and_unlock(f, AW__WRITABLE, AW__IO_AGAIN);
@@ -147,10 +147,11 @@ static void unregister(aw__fd *f) {
     aw__fetch_or(&f->ready, AW__BOTH);
 }
 
+/* Who waits tries again: those of the runtime that ends are refused then, others wait with their own. */
 void aw__fd_orphan(aw__fd *f) {
     aw__lock(&f->lock);
     unregister(f);
-    end_waits_and_unlock(f, AW__BOTH, -ESHUTDOWN);
+    end_waits_and_unlock(f, AW__BOTH, AW__IO_AGAIN);
 }
 
 static void fd_close(aw_conn *c) {
@@ -193,9 +194,9 @@ static int attempt(aw_io *op, uint32_t direction) {
 }
 
 /* It is registered with another runtime, which may be one that nobody runs, and nobody waits for it there. */
-static bool is_left_elsewhere(const aw__fd *f, const aw_cx *cx) {
+static bool is_left_elsewhere(aw__fd *f, const aw_cx *cx) {
     const aw_runtime *rt = aw_cx_runtime(cx);
-    return rt && f->driver->runtime != rt && !f->waiters;
+    return rt && f->driver->runtime != rt && !first_of(f, AW__BOTH);
 }
 
 /* Under the lock: wait, or say why not; AW__IO_AGAIN: something came. */
@@ -264,6 +265,18 @@ static int try_or_wait(aw_io *op, uint32_t direction, aw_cx *cx) {
     return n;
 }
 
+static bool is_shut(const aw__fd *f) {
+    return aw__load_acquire(&f->ready) & AW__SHUT && !aw__load_relaxed(&f->error);
+}
+
+/* The same, or AW__IO_LATER. */
+static int go_on(aw_io *op, uint32_t direction, aw_cx *cx) {
+    aw__fd *f = (aw__fd *)op->conn;
+    if (op->wants == AW_IO_WRITABLE && is_shut(f)) return 0;
+    if (!aw__load_acquire(&f->driver) && aw__completes_here(cx)) return aw__io_give(op, cx);
+    return try_or_wait(op, direction, cx);
+}
+
 static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     aw__fd *f = (aw__fd *)op->conn;
     uint32_t direction = aw__io_direction(op), state = aw__load_acquire(&op->future.state);
@@ -276,9 +289,7 @@ static aw_poll fd_poll(aw_io *op, aw_cx *cx) {
     if (state != AW__WAIT_FRESH && !resume(op, state, cx)) return AW_PENDING;
     int n = op->driver ? aw__io_take(op) : state == AW__WAIT_FRESH ? AW__IO_AGAIN : op->out;
     while (n == AW__IO_AGAIN)
-        n = !aw__load_acquire(&f->driver) && aw__completes_here(cx)
-                ? aw__io_give(op, cx)
-                : try_or_wait(op, direction, cx);
+        n = go_on(op, direction, cx);
     if (n == AW__IO_LATER) return AW_PENDING;
     if (n == 0 && op->wants == AW_IO_SHUTDOWN) end_writes(f);
     if (n != AW__IO_WAITS) return finish(op, n, cx);

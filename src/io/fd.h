@@ -37,7 +37,7 @@ typedef struct aw__fd_end {
 struct aw__fd {
     aw_conn conn;
     uint32_t refs;  /* atomic */
-    uint32_t ready; /* atomic: AW__READABLE, AW__WRITABLE, AW__MORE, and the tick */
+    uint32_t ready; /* atomic: AW__READABLE, AW__WRITABLE, AW__MORE, AW__SHUT, and the tick */
     int fd;
     bool socket : 1, borrowed : 1;
     bool drains : 1;     /* a read that gets less than it asked for has left nothing: TCP */
@@ -102,6 +102,8 @@ enum {
     AW__IO_ASKED_BACK = 16, /* by a cancel, a close, or a shutdown */
     AW__IO_MANY = 32        /* it comes back more than once: many.h */
 };
+/* In `ready` of a descriptor: it has been shut down, and is writable: a write fails at once. Not every kind says so. */
+enum { AW__SHUT = 8 };
 enum { AW__IO_AGAIN = INT_MIN, AW__IO_WAITS, AW__IO_LATER };
 
 /* AW__READABLE or AW__WRITABLE. */
@@ -122,8 +124,8 @@ bool aw__io_is_given(aw_io *op);
 int aw__io_take(aw_io *op);
 aw_poll aw__io_take_back(aw_io *op, aw_cx *cx);
 /* With the lock of the descriptor, and again afterwards: ask for this one, or for all of these directions, if the system
- * has it. False: the queue was full, it has to be asked for again. */
-bool aw__fd_ask_for(aw__fd *f, aw_io *op);
+ * has it. */
+void aw__fd_ask_for(aw__fd *f, aw_io *op);
 void aw__fd_ask_back(aw__fd *f, uint32_t directions);
 
 /* By the driver: this is done, or with `more` one part of it; */

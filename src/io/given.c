@@ -91,6 +91,7 @@ int aw__io_give(aw_io *op, aw_cx *cx) {
     aw__driver *d;
     int n = aw__driver_here(cx, &d);
     if (n) return n;
+    if (!d->type->submit) return AW__IO_AGAIN; /* the runtime has just begun to use another kind */
     n = give(op, d, cx);
     if (n == -EBUSY) {
         aw__driver_turn(d); /* what has come back may be in the way, too */
@@ -118,7 +119,7 @@ static int result_of(aw_io *op, int result) {
     if (result == -ECANCELED || result == -EINTR)
         return f->error ? f->error : aw__load_relaxed(&d->closed) ? -ESHUTDOWN : AW__IO_AGAIN;
     if (op->has & AW__IO_POLLED)
-        return op->has & AW__IO_BY_HAND ? AW__IO_AGAIN : result < 0 ? result : 0;
+        return result < 0 ? result : op->has & AW__IO_BY_HAND ? AW__IO_AGAIN : 0;
     if (result != -EAGAIN || op->wants == AW_IO_CONNECT) return result;
     /* An accept found that somebody else had been faster; anything else is a file that the system cannot wait for. */
     if (op->wants != AW_IO_ACCEPT) aw__fetch_or(&op->has, AW__IO_BY_HAND);
@@ -162,29 +163,24 @@ static bool is_there(aw_io *op) {
     return is_given(op) && op->future.state == AW__WAITING && !(op->has & AW__IO_ASKED_BACK);
 }
 
-/* With the lock. Not if the queue is full. */
+/* With the lock. */
 static void ask_if_there(aw_io *op) {
     aw__driver *d = op->driver;
-    if (is_there(op) && d->type->cancel(d, op) == 0) aw__fetch_or(&op->has, AW__IO_ASKED_BACK);
+    if (!is_there(op)) return;
+    aw__fetch_or(&op->has, AW__IO_ASKED_BACK);
+    d->type->cancel(d, op);
 }
 
-/* With the lock, and again afterwards: then it may be gone. False: the queue is full. */
-static bool ask(aw__fd *f, aw_io *op) {
+/* With the lock, and again afterwards: then it may be gone. */
+void aw__fd_ask_for(aw__fd *f, aw_io *op) {
     aw__driver *d = op->driver;
+    if (!is_there(op)) return;
     ask_if_there(op);
-    bool full = is_there(op);
     aw__driver_keep(d);
     aw__unlock(&f->lock);
     aw__driver_hand_over(d);
-    if (full) aw__os_yield(); /* its owner may have to */
     aw__driver_let_go(d);
     aw__lock(&f->lock);
-    return !full;
-}
-
-bool aw__fd_ask_for(aw__fd *f, aw_io *op) {
-    if (is_there(op)) ask(f, op);
-    return !is_there(op);
 }
 
 /* With the lock: one that was asked for an operation of this descriptor, and nobody may look into it. */
@@ -227,19 +223,15 @@ void aw__fd_ask_back(aw__fd *f, uint32_t directions) {
     uint32_t left = 0;
     for (aw__waiter *w = f->waiters; w; w = w->next)
         left += is_there_for(w, directions);
-    for (aw_io *op; left && (op = first_there(f, directions));)
-        left -= ask(f, op);
+    for (aw_io *op; left && (op = first_there(f, directions)); left--)
+        aw__fd_ask_for(f, op);
     collect_left(f);
 }
 
 /* With the lock. Not NULL: somebody has to collect what comes back, and nobody is sure to do it soon. */
-static aw__driver *ask_here(aw__fd *f, aw_io *op) {
+static aw__driver *ask_here(aw_io *op) {
     aw__driver *d = op->driver;
     ask_if_there(op);
-    if (is_there(op)) {
-        ask(f, op);
-        ask_if_there(op);
-    }
     if (op->future.state != AW__WAITING || aw__driver_is_own(d)) return NULL;
     aw__driver_keep(d);
     return d;
@@ -263,11 +255,10 @@ aw_poll aw__io_take_back(aw_io *op, aw_cx *cx) {
         bool arm = !aw_waker_will_wake(&op->waker, cx->waker);
         op->waker = *cx->waker;
         if (arm) aw_cx_arm(cx);
-        aw__driver *d = ask_here(f, op);
-        later = is_there(op); /* the queue is full: it is asked for then */
+        aw__driver *d = ask_here(op);
         aw__unlock(&f->lock);
         if (d) {
-            later |= collect(d, op);
+            later = collect(d, op);
             aw__driver_let_go(d);
         }
         aw__lock(&f->lock);

@@ -38,22 +38,43 @@ static aw__place *place_of(aw_runtime *rt, bool *own) {
     return &rt->pool->workers[i].place;
 }
 
-/* False: another thread was faster. */
+static bool has_driver(const aw_runtime *rt) {
+    bool has = rt->place.driver;
+    for (uint32_t i = 0; rt->pool && i < rt->pool->count; i++)
+        has |= rt->pool->workers[i].place.driver != NULL;
+    return has;
+}
+
+/* False: another thread was faster, found that another kind has to be used, or ends the runtime. */
 static bool put(aw_runtime *rt, aw__driver **to, aw__driver *d) {
     d->runtime = rt;
     aw__lock(&rt->lock);
-    bool first = !*to;
+    bool first = !*to && d->type == rt->driver_type && !rt->drivers_end;
     if (first) aw__store_release(to, d);
     aw__unlock(&rt->lock);
     if (!first) aw__driver_free(d);
     return first;
 }
 
-/* Who sleeps there wakes up, and from now on sleeps in the driver. */
+/* Rings were allowed when it was tried, and are not any more. All of a runtime are of one kind: 0 if there was none yet, and
+ * another kind is used from now on. */
+static int fall_back(aw_runtime *rt, int error) {
+    aw__lock(&rt->lock);
+    bool can = rt->driver_type != &aw__uring_driver || !has_driver(rt);
+    if (can && rt->driver_type == &aw__uring_driver) {
+        aw__store_relaxed(&rt->driver_fallback, error);
+        aw__store_release(&rt->driver_type, &aw__epoll_driver);
+    }
+    aw__unlock(&rt->lock);
+    return can ? 0 : -EACCES;
+}
+
+/* Who sleeps there wakes up, and from now on sleeps in the driver. 0: look again. */
 static int make(aw_runtime *rt, aw__place *place) {
     aw__driver *d;
-    int error = aw__driver_open(&d, type_of(rt), rt->allocator,
-                                is_apart(rt) ? &place->owner : NULL);
+    const aw__driver_type *type = type_of(rt);
+    int error = aw__driver_open(&d, type, rt->allocator, is_apart(rt) ? &place->owner : NULL);
+    if (type == &aw__uring_driver && aw__uring_is_refused(error)) return fall_back(rt, error);
     if (error) return error;
     if (put(rt, &place->driver, d)) aw__place_unpark(place);
     return 0;
@@ -63,7 +84,16 @@ static int make_beside(aw_runtime *rt, aw__place *place) {
     aw__driver *d;
     int error = aw__driver_open_beside(&d, place->driver);
     if (!error) put(rt, &place->beside, d);
-    return error;
+    return aw__uring_is_refused(error) ? -EACCES : error;
+}
+
+/* Any that all threads may enter: for a worker that may not have one of its own any more. */
+static aw__driver *find_shared(const aw_runtime *rt) {
+    for (uint32_t i = 0; rt->pool && !rt->pool->apart && i < rt->pool->count; i++) {
+        aw__driver *d = aw__load_acquire(&rt->pool->workers[i].place.driver);
+        if (d) return d;
+    }
+    return NULL;
 }
 
 /* Only its owner can enter it. */
@@ -97,11 +127,14 @@ int aw__driver_here(const aw_cx *cx, aw__driver **d) {
     if (aw__rt_forked(rt)) return -EOWNERDEAD;
     if (rt->seam.park) return -ENOTSUP;
     bool own;
+    int error = 0;
     aw__place *place = place_of(rt, &own);
-    int error = aw__load_acquire(&place->driver) ? 0 : make(rt, place);
-    *d = aw__load_acquire(&place->driver);
+    do
+        if (aw__load_relaxed(&rt->drivers_end)) return -ESHUTDOWN;
+    while (!(*d = aw__load_acquire(&place->driver)) && (error = make(rt, place)) == 0);
+    if (error == -EACCES && (*d = find_shared(rt))) return 0;
     if (error || own || !is_kept(*d)) return error;
     error = aw__load_acquire(&place->beside) ? 0 : make_beside(rt, place);
     *d = aw__load_acquire(&place->beside);
-    return error;
+    return error || *d ? error : -ESHUTDOWN;
 }

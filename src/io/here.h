@@ -10,7 +10,8 @@
 
 /* That of this worker, or of the runtime, for the thread that runs it; for others one that they may enter, too. It is
  * made now if there is none. 0; -ENXIO without a runtime, with a message; -EOWNERDEAD in the child of a fork;
- * -ENOTSUP where the seam has a way of its own to sleep; -ENOMEM, -EMFILE. */
+ * -ENOTSUP where the seam has a way of its own to sleep; -EACCES where the kind that the runtime uses is forbidden by
+ * now; -ENOMEM, -EMFILE. */
 int aw__driver_here(const aw_cx *cx, aw__driver **d);
 
 /* Whether that one takes operations and completes them. */

@@ -16,7 +16,9 @@ int aw__many_begin(aw__many *m, aw_cx *cx) {
     if (n == AW__IO_WAITS) return n; /* and may be over by now */
     aw__store_relaxed(&m->parts, 0u);
     aw__fd_let_go(f);
-    return n;
+    if (n != AW__IO_AGAIN) return n;
+    aw_cx_yield(cx); /* it is not completed here any more */
+    return AW__IO_LATER;
 }
 
 static void unlink_op(aw__many *m, aw__fd *f) {
@@ -43,12 +45,11 @@ void aw__many_tell(aw_io *op, int result, bool more) {
     if (aw__fetch_sub(&m->parts, 1u) == 1) end(m);
 }
 
-bool aw__many_ask_back(aw__many *m) {
+void aw__many_ask_back(aw__many *m) {
     aw__fd *f = (aw__fd *)m->op.conn;
     aw__lock(&f->lock);
-    bool asked = aw__fd_ask_for(f, &m->op);
+    aw__fd_ask_for(f, &m->op);
     aw__unlock(&f->lock);
-    return asked;
 }
 
 bool aw__many_forget(aw__many *m) {

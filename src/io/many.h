@@ -27,9 +27,8 @@ typedef struct aw__many {
 /* Give it to the system, where the driver completes operations (aw__completes_here). AW__IO_WAITS; AW__IO_LATER: not now,
  * and the task has been woken; or why not. Not while it runs. */
 int aw__many_begin(aw__many *m, aw_cx *cx);
-/* It is to end soon, if it runs. False: that could not be said, for the queue was full. By one of `came`, or who keeps
- * it from being freed. */
-bool aw__many_ask_back(aw__many *m);
+/* It is to end soon, if it runs. By one of `came`, or who keeps it from being freed. */
+void aw__many_ask_back(aw__many *m);
 /* In the child of a fork, where nothing will come back of one that was begun before: whether that was so. It has ended,
  * and nobody is told. */
 bool aw__many_forget(aw__many *m);

@@ -88,7 +88,7 @@ static void came(aw__many *m, int fd) {
     if (refused == -ENOMEM)
         aw__rt_log(aw_runtime_current(), AW_LOG_PROBLEM,
                    "a connection that was accepted ahead is dropped: no memory to keep it");
-    if (enough) aw__many_ask_back(m); /* if it did not work, the next who comes does it */
+    if (enough) aw__many_ask_back(m);
 }
 
 /* Without a reason of its own when it was asked back, or the thread or the runtime ended that had handed it over. */
@@ -151,7 +151,7 @@ static aw_poll next_poll(aw_future *self, aw_cx *cx) {
     aw__ahead *a = n->ahead;
     for (;;) {
         if (aw__wait_poll((aw__waiter *)n, &a->lock, &a->waiters, try_next, cx) == AW_PENDING) {
-            if (n->elsewhere && !aw__many_ask_back(&a->accept)) aw_cx_yield(cx); /* and ask then */
+            if (n->elsewhere) aw__many_ask_back(&a->accept);
             return AW_PENDING;
         }
         if (n->out != LOOK && n->out != BEGIN) return AW_READY;
@@ -255,6 +255,5 @@ void aw__ahead_close(aw__ahead *a) {
         aw__lock(&a->lock);
     }
     aw__unlock(&a->lock);
-    while (!aw__many_ask_back(&a->accept))
-        ; /* nobody will do it later */
+    aw__many_ask_back(&a->accept);
 }

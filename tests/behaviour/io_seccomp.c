@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "support/forbid.h"
 #include "support/io_ends.h"
+#include "support/net.h"
 
 static void forbid(const int *calls, size_t count, int error) {
     if (!forbid_calls(calls, count, error)) SKIP("no seccomp here");
@@ -33,7 +34,8 @@ static void fall_back(const char *driver, uint32_t workers, int error) {
     size_t fds = entries("/proc/self/fd");
     unsetenv("AWAKE_DRIVER");
     memory_init(&m);
-    aw_runtime_options o = workers_options(workers, &m, NULL);
+    kept_log log = KEPT_LOG;
+    aw_runtime_options o = workers_options(workers, &m, &log);
     o.flavour = workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
     o.driver = driver;
     o.keep_tasks = !workers;
@@ -47,6 +49,7 @@ static void fall_back(const char *driver, uint32_t workers, int error) {
     CHECK_EQ(c.fallback, -error);
     CHECK_EQ(c.operations, 0u);
     workers_end(rt, &m);
+    CHECK_STR(log.text, ""); /* who wants to know looks there */
     CHECK_EQ(entries("/proc/self/fd"), fds);
 }
 
@@ -124,17 +127,113 @@ TEST(rings_without_what_is_not_needed_are_used) {
 /* ---- Later -------------------------------------------------------------------------------------- */
 
 /* A program that has begun, and gives up what it does not need any more. */
-TEST(who_needs_a_ring_that_is_forbidden_later_is_told_by_uring) {
-    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
+
+static void check_driver(aw_runtime *rt, const char *driver, int fallback) {
+    aw_io_counters c;
+    aw_runtime_io(rt, &c);
+    CHECK_STR(c.driver, driver);
+    CHECK_EQ(c.fallback, fallback);
+}
+
+ON_URING(a_runtime_that_begins_when_rings_are_forbidden_uses_none) {
+    aw_runtime *before = io_runtime(how, NULL, NULL);
+    wait_for_a_byte(before, 1); /* they were allowed */
     forbid(setup, 1, EPERM);
-    wait_for_a_byte(rt, -EPERM);
+    memory m;
+    kept_log log = KEPT_LOG;
+    aw_runtime *rt = io_runtime(how, &m, &log);
+    for (int i = 0; i < 3; i++)
+        wait_for_a_byte(rt, 1);
+    check_driver(rt, "epoll", -EPERM);
+    check_driver(before, "uring", 0);
+    workers_end(rt, &m);
+    CHECK_STR(log.text, "");
+    workers_end(before, NULL);
+}
+
+static void accept_one_here(aw_runtime *rt, int expected) {
+    aw_conn *client, *server;
+    aw_addr at;
+    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    struct accept_one *a = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &server));
+    if (expected == 0) CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
+    CHECK_EQ(join_status(rt, &a->future), 0);
+    CHECK_EQ(aw_task_take(a), expected);
+    if (expected == 0) {
+        aw_close(client);
+        aw_close(server);
+    }
+    aw_listener_close(l);
+}
+
+ON_URING(accepting_goes_on_where_rings_are_forbidden_before_the_first) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    forbid(setup, 1, ENOSYS);
+    accept_one_here(rt, 0);
+    check_driver(rt, "epoll", -ENOSYS);
     workers_end(rt, NULL);
 }
 
-TEST(rings_that_are_there_are_used_when_more_are_forbidden_by_uring) {
-    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
+static void forbid_more(uint32_t workers) {
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", workers, false}, NULL, NULL);
     wait_for_a_byte(rt, 1);
     forbid(setup, 1, EPERM);
-    wait_for_a_byte(rt, 1);
+    for (int i = 0; i < 100; i++)
+        wait_for_a_byte(rt, 1);
+    accept_one_here(rt, 0);
+    check_driver(rt, "uring", 0);
+    workers_end(rt, NULL);
+}
+TEST(rings_that_are_there_are_used_when_more_are_forbidden_by_uring) {
+    forbid_more(0);
+}
+/* Tasks run on all of them: who has no ring uses another's. */
+TEST(rings_that_are_there_are_used_when_more_are_forbidden_by_uring_on_8_workers) {
+    forbid_more(8);
+}
+
+/* Where each has its own, and nothing is shared. */
+TEST(a_worker_that_needs_a_ring_later_is_told_by_uring) {
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", 2, true}, NULL, NULL);
+    aw_conn *ends[2];
+    char to;
+    io_pair(ends);
+    struct io_task *first = aw_spawn_at(rt, 0, AW_CALL(io_task, .io = aw_read(ends[1], &to, 1)));
+    io_wait_for(rt, ends[1], 0, 1);
+    forbid(setup, 1, EPERM);
+    struct io_task *second = aw_spawn_at(rt, 1, AW_CALL(io_task, .io = aw_read(ends[1], &to, 1)));
+    CHECK_EQ(io_join(rt, second), -EACCES);
+    aw_listener *l = listen_here(AF_INET, NULL, &(aw_addr){0});
+    aw_conn *c;
+    struct accept_one *a = aw_spawn_at(rt, 1, AW_CALL(accept_one, .l = l, .conn = &c));
+    CHECK_EQ(join_status(rt, &a->future), 0);
+    CHECK_EQ(aw_task_take(a), -EACCES); /* and does not try again and again */
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
+    CHECK_EQ(io_join(rt, first), 1);
+    aw_listener_close(l);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}
+
+/* There, but not the owner's yet: the system lets him make it his own by the call that is forbidden. */
+TEST(a_ring_that_cannot_be_made_ones_own_is_not_waited_for_by_uring) {
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
+    aw_runtime *before = aw_enter(rt);
+    aw_conn *ends[2];
+    aw_flag flag = {0};
+    char to;
+    io_pair(ends);
+    aw_io op = aw_read(ends[1], &to, 1);
+    CHECK_EQ(POLL(&op, &flag), AW_PENDING); /* by a thread that does not run it: in a ring beside */
+    aw_leave(before);
+    forbid(registers, 1, EPERM);
+    wait_for_a_byte(rt, -EACCES);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(1))), 0);
+    before = aw_enter(rt);
+    CHECK_EQ(CANCEL_TO_ITS_END(&op, &flag), AW_CANCELLED);
+    aw_leave(before);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
     workers_end(rt, NULL);
 }
