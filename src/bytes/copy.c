@@ -5,7 +5,7 @@
  * When much has been copied from a descriptor to a descriptor, it goes on through a pipe: what splice takes from the
  * one it gives to the other, and the bytes never come here. There is never more in the pipe than the buffer can hold,
  * which is empty meanwhile: so what is in the pipe at the end, or when something goes wrong, is read into the buffer,
- * and nothing is lost. Where a descriptor cannot be spliced, it goes on with the buffer.
+ * and nothing is lost. Where a descriptor cannot be spliced, or has messages, it goes on with the buffer.
  *
  * Splice does not pass the mark of an urgent byte, and then says that there is nothing, or that it was all. So one that
  * finds nothing although the source is readable, or the end, is followed by a read into the buffer: that one passes the
@@ -14,6 +14,7 @@
 #include <awake/copy.h>
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bytes/raw.h"
@@ -48,13 +49,22 @@ static void end_pipe(aw_copy_future *f) {
     f->pipe[0] = f->pipe[1] = -1;
 }
 
+/* Messages would be cut: a pipe keeps only pages of bytes. */
+static bool is_stream(const aw_conn *c) {
+    int fd = aw__raw_fd(c), kind = 0;
+    socklen_t size = sizeof kind;
+    if (fd < 0) return false;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0) return kind == SOCK_STREAM;
+    return fcntl(fd, F_GETPIPE_SZ) > 0;
+}
+
 /* With an empty buffer: from now on without it? */
 static bool begin_pipe(aw_copy_future *f) {
     if (has_pipe(f)) return true;
-    if (f->done < SPLICE_AFTER || f->reader->capacity < SPLICE_LEAST || f->pipe[1] != -1 ||
-        aw__raw_fd(f->conn) < 0 || aw__raw_fd(f->to) < 0)
+    if (f->done < SPLICE_AFTER || f->reader->capacity < SPLICE_LEAST || f->pipe[1] != -1)
         return false;
-    if (pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK)) f->pipe[0] = -1;
+    if (!is_stream(f->conn) || !is_stream(f->to) || pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK))
+        f->pipe[0] = -1;
     f->pipe[1] = has_pipe(f) ? f->pipe[1] : -2; /* once */
     return has_pipe(f);
 }

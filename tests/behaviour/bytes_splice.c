@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the system cannot splice, or stops at, still goes from one end to the other: urgent bytes. */
+ * What the system cannot splice, or stops at, still goes from one end to the other: urgent bytes, messages. */
 #define _GNU_SOURCE
 #include "support/io_ends.h"
 
@@ -11,6 +11,7 @@ enum { SPLICING = 4 /* `doing` of a copy that had a pipe */ };
 
 struct route {
     int in[2], out[2]; /* in[0] sends, out[1] receives; what is between is copied */
+    size_t room, all;  /* of the copy's buffer; bytes */
     size_t arrived;    /* atomic */
     bool stays;        /* no end before all has arrived */
 };
@@ -50,11 +51,12 @@ static void *send_with_an_urgent_byte(void *arg) {
 /* ---- A copy between them ------------------------------------------------------------------------ */
 
 /* What `doing` was in the end. */
-AW_ASYNC(int, copy_all, aw_conn *from; aw_conn * to; aw_reader reader; aw_copy_future copy;) {
+AW_ASYNC(int, copy_all, aw_conn *from; aw_conn * to; const struct route *route; aw_reader reader;
+         aw_copy_future copy;) {
     AW_BEGIN;
-    CHECK_EQ(aw_reader_init(&self->reader, self->from, ROOM), 0);
+    CHECK_EQ(aw_reader_init(&self->reader, self->from, self->route->room), 0);
     AW_AWAIT(self->copy, aw_copy(&self->reader, self->to));
-    CHECK_EQ(self->copy.out, ALL);
+    CHECK_EQ(self->copy.out, (ssize_t)self->route->all);
     aw_close(self->from);
     aw_close(self->to);
     AW_RETURN(self->copy.doing);
@@ -64,16 +66,16 @@ AW_ASYNC(int, copy_all, aw_conn *from; aw_conn * to; aw_reader reader; aw_copy_f
 }
 
 /* It ends all that it was given. */
-static int copy_route(aw_runtime *rt, struct route *r, void *(*sender)(void *)) {
+static int copy_route(aw_runtime *rt, struct route *r, void *(*sender)(void *),
+                      void *(*receiver)(void *)) {
     aw_conn *from, *to;
     CHECK_EQ(aw_conn_of_fd(&from, r->in[1]), 0);
     CHECK_EQ(aw_conn_of_fd(&to, r->out[0]), 0);
-    pthread_t in = thread_start(sender, r), out = thread_start(receive_all, r);
-    struct copy_all *c = aw_spawn_on(rt, AW_CALL(copy_all, .from = from, .to = to));
+    pthread_t in = thread_start(sender, r), out = thread_start(receiver, r);
+    struct copy_all *c = aw_spawn_on(rt, AW_CALL(copy_all, .from = from, .to = to, .route = r));
     CHECK_EQ(join_status(rt, &c->future), 0);
     thread_end(in);
     thread_end(out);
-    CHECK_EQ(LOAD(r->arrived), ALL);
     close(r->in[0]);
     close(r->out[1]);
     return aw_task_take(c);
@@ -84,10 +86,11 @@ static int copy_route(aw_runtime *rt, struct route *r, void *(*sender)(void *)) 
 static void copy_past_an_urgent_byte(struct io_setup how, bool stays) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    struct route r = {.stays = stays};
+    struct route r = {.room = ROOM, .all = ALL, .stays = stays};
     tcp_pair_fds(r.in);
     tcp_pair_fds(r.out);
-    CHECK_GE(copy_route(rt, &r, send_with_an_urgent_byte), SPLICING);
+    CHECK_GE(copy_route(rt, &r, send_with_an_urgent_byte, receive_all), SPLICING);
+    CHECK_EQ(r.arrived, ALL);
     workers_end(rt, &m);
 }
 
@@ -96,4 +99,40 @@ ON_DRIVERS(an_urgent_byte_is_not_the_end_of_a_copy) {
 }
 ON_DRIVERS(an_urgent_byte_does_not_hold_up_a_copy) {
     copy_past_an_urgent_byte(how, true);
+}
+
+/* ---- Messages ----------------------------------------------------------------------------------- */
+
+enum { MESSAGE = 100000, MESSAGES = 20 };
+
+static void *send_messages(void *arg) {
+    struct route *r = arg;
+    static unsigned char bytes[MESSAGE];
+    pattern_fill(2, 0, bytes, MESSAGE);
+    for (int i = 0; i < MESSAGES; i++)
+        CHECK_EQ(send(r->in[0], bytes, MESSAGE, 0), MESSAGE);
+    CHECK_EQ(shutdown(r->in[0], SHUT_WR), 0);
+    return NULL;
+}
+
+static void *receive_messages(void *arg) {
+    struct route *r = arg;
+    static unsigned char bytes[MESSAGE + 1];
+    for (int i = 0; i < MESSAGES; i++) {
+        CHECK_EQ(recv(r->out[1], bytes, sizeof bytes, 0), MESSAGE);
+        pattern_check(2, 0, bytes, MESSAGE);
+    }
+    CHECK_EQ(recv(r->out[1], bytes, sizeof bytes, 0), 0);
+    return NULL;
+}
+
+/* A pipe would cut them. */
+ON_DRIVERS(messages_are_copied_whole) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    struct route r = {.room = 3 * MESSAGE, .all = MESSAGES * MESSAGE};
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, r.in), 0);
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, r.out), 0);
+    CHECK_LT(copy_route(rt, &r, send_messages, receive_messages), SPLICING);
+    workers_end(rt, &m);
 }
