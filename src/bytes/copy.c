@@ -119,6 +119,18 @@ static bool after_shutdown(aw_copy_future *f, int n) {
     return over(f, fine ? (ssize_t)f->done : n, false);
 }
 
+/* It is not known, not for these, or forbidden by a policy. An error of a descriptor's own comes again without it. */
+static bool cannot_splice(ssize_t error) {
+    switch (-error) {
+    case EINVAL:
+    case EPERM:
+    case EACCES:
+    case ENOSYS:
+    case EOPNOTSUPP: return true;
+    default: return false;
+    }
+}
+
 static bool read_next(aw_copy_future *f, uint8_t doing) {
     f->doing = doing;
     return aw__reader_more((aw__calls *)f, f->reader, 0);
@@ -134,7 +146,7 @@ static bool splice_next(aw_copy_future *f) {
         f->io = out ? aw_writable(f->to) : aw_readable(f->conn);
         return true;
     }
-    if (n == -EINVAL) {
+    if (cannot_splice(n)) {
         give_up_pipe(f);
         return aw__calls_pass((aw__calls *)f);
     }

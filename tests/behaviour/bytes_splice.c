@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the system cannot splice, or stops at, still goes from one end to the other: urgent bytes, messages. */
+ * What the system cannot splice, or stops at, still goes from one end to the other: urgent bytes, messages, and
+ * everything where policy forbids it. */
 #define _GNU_SOURCE
+#include "support/forbid.h"
 #include "support/io_ends.h"
 
 enum { BEFORE = 512 << 10, AFTER = 100 << 10, ALL = BEFORE + AFTER, ROOM = 64 << 10 };
@@ -134,5 +136,32 @@ ON_DRIVERS(messages_are_copied_whole) {
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, r.in), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, r.out), 0);
     CHECK_LT(copy_route(rt, &r, send_messages, receive_messages), SPLICING);
+    workers_end(rt, &m);
+}
+
+/* ---- Forbidden ---------------------------------------------------------------------------------- */
+
+static void *send_all(void *arg) {
+    struct route *r = arg;
+    send_from(r->in[0], 0, ALL);
+    CHECK_EQ(shutdown(r->in[0], SHUT_WR), 0);
+    return NULL;
+}
+
+/* By a policy of seccomp, in one of the ways to say so. */
+ON_DRIVERS(where_splice_is_forbidden_a_copy_uses_its_buffer) {
+    static const int calls[] = {SYS_splice}, errors[] = {EPERM, EACCES, ENOSYS, EOPNOTSUPP};
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        struct route r = {.room = ROOM, .all = ALL};
+        tcp_pair_fds(r.in);
+        tcp_pair_fds(r.out);
+        if (!forbid_calls(calls, 1, errors[i])) SKIP("no seccomp here");
+        CHECK_EQ(splice(-1, NULL, -1, NULL, 1, 0), -1);
+        CHECK_EQ(errno, errors[i]);
+        CHECK_LT(copy_route(rt, &r, send_all, receive_all), SPLICING);
+        CHECK_EQ(r.arrived, ALL);
+    }
     workers_end(rt, &m);
 }
