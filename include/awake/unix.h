@@ -43,7 +43,7 @@ typedef struct aw_fds {
     aw_io io;
     struct iovec part;
     struct msghdr message;
-    char control[128] __attribute__((aligned(8))); /* a head, and AW_FDS_MOST of them */
+    char control[184] __attribute__((aligned(8))); /* AW_FDS_MOST of them, and who sends */
 } aw_fds;
 
 AW_API extern const aw_future_type aw_send_fds_type, aw_recv_fds_type;
@@ -54,7 +54,8 @@ AW_API extern const aw_future_type aw_send_fds_type, aw_recv_fds_type;
 AW_API aw_fds aw_send_fds(aw_conn *c, const void *buf, size_t size, const int *fds, int count);
 /* Read bytes, and the descriptors that came with them: *count in `fds`. They are the caller's, and close-on-exec;
  * discarded, they are closed. `out` as of aw_read. When more came than `max` (or there is no room for more in this
- * process) all are closed, and it is -EMSGSIZE. What a plain aw_read reads loses its descriptors. */
+ * process) all are closed, and it is -EMSGSIZE: the bytes have been read, and are lost too. What a plain aw_read reads
+ * loses its descriptors. */
 AW_API aw_fds aw_recv_fds(aw_conn *c, void *buf, size_t size, int *fds, int max, int *count);
 
 /* ---- Pipes ------------------------------------------------------------------------------------ */
