@@ -101,7 +101,7 @@ typedef AW_TIMEOUT(aw_acquire) aw__pause; /* private */
 typedef struct aw__ahead_future {
     AW__WAITER; /* `out`: a descriptor, or a negative errno */
     struct aw__ahead *ahead;
-    bool elsewhere;
+    bool elsewhere, alone;
 } aw__ahead_future;
 
 /* The next connection. `out` is 0, and the connection is in *conn; or a negative errno, -EBADF when the listener was
