@@ -162,6 +162,7 @@ int aw_listener_of_fd(aw_listener **l, int fd, const aw_listen_options *options)
     if (error) return error;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size)) return -errno;
     if (!listens) return -EINVAL;
-    if (!o.delay) aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1); /* if it is TCP */
-    return make(l, fd, &o);
+    error = make(l, fd, &o);
+    if (!error) aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, !o.delay); /* if it is TCP */
+    return error;
 }
