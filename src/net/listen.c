@@ -91,6 +91,7 @@ int aw_listener_addr(const aw_listener *l, aw_addr *addr) {
 static int copy_options(aw_listen_options *o, const aw_listen_options *given) {
     *o = (aw_listen_options)AW_LISTEN_OPTIONS;
     if (given && !aw__copy_sized(o, sizeof *o, given)) return -EINVAL;
+    o->self_size = sizeof *o; /* of this one, with the defaults of what was not given */
     bool fits = o->max_connections <= AW_SEMAPHORE_MAX && o->ahead <= AW__AHEAD_MAX;
     return o->backlog < 0 || !fits || (o->max_connections && o->ahead) ? -EINVAL : 0;
 }

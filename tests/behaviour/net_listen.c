@@ -38,3 +38,16 @@ TEST(connections_of_a_socket_that_was_taken_over_delay_as_it_is_said) {
         aw_listener_close(taken);
     }
 }
+
+/* As of a program that was built when there were fewer. */
+TEST(several_listeners_share_a_port_with_few_options) {
+    aw_listen_options few = {.self_size = sizeof few.self_size};
+    aw_addr any_port = aw_addr_loopback(AF_INET, 0), at[2];
+    aw_listener *ls[2];
+    CHECK_EQ(aw_listen_each(ls, 2, &any_port, &few), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(aw_listener_addr(ls[i], &at[i]), 0);
+    CHECK(aw_addr_equal(&at[0], &at[1]));
+    for (int i = 0; i < 2; i++)
+        aw_listener_close(ls[i]);
+}
