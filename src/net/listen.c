@@ -34,7 +34,7 @@ static aw__conn_room *room_new(const aw_allocator *a, uint32_t permits) {
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
-/* Of a socket that listens, and is the caller's if this fails. */
+/* Of a socket that listens, or is about to, and is the caller's if this fails. */
 static int make(aw_listener **to, int fd, const aw_listen_options *o) {
     const aw_allocator *a = aw__allocator_for(NULL);
     aw_listener *l = aw__alloc(a, sizeof *l);
@@ -132,9 +132,17 @@ int aw_listen(aw_listener **l, const aw_addr *addr, const aw_listen_options *opt
         return -EINVAL;
     int fd = aw__socket(family, o.seqpacket ? SOCK_SEQPACKET : SOCK_STREAM);
     if (fd < 0) return fd;
+    aw_listener *made;
+    error = make(&made, fd, &o); /* first: what is bound to a path would leave it behind */
+    if (error) {
+        close(fd);
+        return error;
+    }
     error = bind_and_listen(fd, addr, &o);
-    if (!error) error = make(l, fd, &o);
-    if (error) close(fd);
+    if (error)
+        aw_listener_drop(made);
+    else
+        *l = made;
     return error;
 }
 

@@ -51,3 +51,63 @@ TEST(several_listeners_share_a_port_with_few_options) {
     for (int i = 0; i < 2; i++)
         aw_listener_close(ls[i]);
 }
+
+/* ---- Without memory ----------------------------------------------------------------------------- */
+
+static int allocations_left;
+
+static void *alloc_few(void *data, size_t size) {
+    (void)data;
+    return allocations_left-- > 0 ? malloc(size) : NULL;
+}
+static void release(void *data, void *at, size_t size) {
+    (void)data;
+    (void)size;
+    free(at);
+}
+static const aw_allocator few = {alloc_few, release, NULL};
+
+static int listen_at_path(const aw_addr *at, aw_listener **l, aw_conn **c) {
+    (void)c;
+    return aw_listen(l, at, AW_LISTEN(.max_connections = 3));
+}
+static int bind_to_path(const aw_addr *at, aw_listener **l, aw_conn **c) {
+    (void)l;
+    return aw_unix_datagram(c, at);
+}
+
+/* With one allocation more each time, until it works; as it then does at once, if nothing was left at the path. */
+static void make_with_little_memory(int (*make)(const aw_addr *, aw_listener **, aw_conn **)) {
+    char folder[] = "/tmp/awake-listen-XXXXXX", path[64];
+    size_t before = open_fds();
+    aw_listener *l = NULL;
+    aw_conn *c = NULL;
+    aw_addr at;
+    int error = -ENOMEM;
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/socket", folder);
+    CHECK_EQ(aw_addr_of_path(&at, path), 0);
+    for (int n = 0; error; n++) {
+        aw_set_allocator(&few);
+        allocations_left = n;
+        error = make(&at, &l, &c);
+        aw_set_allocator(NULL);
+        if (!error) CHECK_GT(n, 0);
+        if (!error) break;
+        CHECK_EQ(error, -ENOMEM);
+        CHECK(!l && !c);
+        CHECK_EQ(access(path, F_OK), -1);
+        CHECK_EQ(open_fds(), before);
+    }
+    aw_listener_close(l);
+    aw_close(c);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(rmdir(folder), 0);
+}
+
+TEST(a_listener_without_memory_leaves_no_path) {
+    make_with_little_memory(listen_at_path);
+}
+TEST(a_datagram_socket_without_memory_leaves_no_path) {
+    make_with_little_memory(bind_to_path);
+}
