@@ -56,7 +56,7 @@ failed:
 }
 
 void aw_listener_keep(aw_listener *l) {
-    aw__fetch_add_relaxed(&l->refs, 1u);
+    if (l) aw__fetch_add_relaxed(&l->refs, 1u);
 }
 
 void aw_listener_drop(aw_listener *l) {
@@ -79,11 +79,11 @@ void aw_listener_close(aw_listener *l) {
 }
 
 int aw_listener_fd(const aw_listener *l) {
-    return aw_conn_fd(l->conn);
+    return l ? aw_conn_fd(l->conn) : -EBADF;
 }
 
 int aw_listener_addr(const aw_listener *l, aw_addr *addr) {
-    return aw_conn_local(l->conn, addr);
+    return l ? aw_conn_local(l->conn, addr) : -EBADF;
 }
 
 /* ---- Listening -------------------------------------------------------------------------------- */

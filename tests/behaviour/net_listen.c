@@ -111,3 +111,15 @@ TEST(a_listener_without_memory_leaves_no_path) {
 TEST(a_datagram_socket_without_memory_leaves_no_path) {
     make_with_little_memory(bind_to_path);
 }
+
+/* ---- None --------------------------------------------------------------------------------------- */
+
+TEST(no_listener_is_answered_as_one_that_is_closed) {
+    aw_addr at;
+    CHECK_EQ(aw_listener_fd(NULL), -EBADF);
+    CHECK_EQ(aw_listener_addr(NULL, &at), -EBADF);
+    CHECK_EQ(aw_listener_for_exec(NULL), -EBADF);
+    aw_listener_keep(NULL);
+    aw_listener_drop(NULL);
+    aw_listener_close(NULL);
+}
