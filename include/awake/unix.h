@@ -4,7 +4,10 @@
  *
  * Streams listen and connect as TCP does (awake/net.h): aw_listen, aw_accept, aw_connect with an address "unix:...";
  * so do sockets of messages (SOCK_SEQPACKET), by the option `seqpacket` and aw_connect_seqpacket: each read of those
- * is one message, cut to the room there is. Datagrams are sent and received as awake/udp.h says. All are aw_conn. */
+ * is one message, cut to the room there is. Datagrams are sent and received as awake/udp.h says. All are aw_conn.
+ *
+ * A message may be empty: aw_read then answers 0, which elsewhere is the end, and so readers, copies and aw_linger take
+ * it for one. Of datagrams aw_recv_from knows no end. */
 #ifndef AWAKE_UNIX_H
 #define AWAKE_UNIX_H
 
