@@ -74,8 +74,8 @@ AW_ASYNC(int, talk_to, room *room; int id; aw_conn * conn; aw_broadcast_receiver
 }
 
 /* Its output is nothing: an error is the end of one guest, not of all of them. */
-AW_ASYNC(void, session, room *room; aw_conn * conn; int id; char name[NAME + 1]; char buf[LINE];
-         aw_reader reader; aw_broadcast_receiver receiver; char welcome[64];
+AW_ASYNC(void, session, room *room; aw_conn * conn; int id; bool entered; char name[NAME + 1];
+         char buf[LINE]; aw_reader reader; aw_broadcast_receiver receiver; char welcome[64];
          AW_SHARE(aw_transfer write; aw_reader_future line;
                   AW_SELECT(struct listen_to, struct talk_to) both;);) {
     AW_BEGIN;
@@ -87,6 +87,7 @@ AW_ASYNC(void, session, room *room; aw_conn * conn; int id; char name[NAME + 1];
              self->reader.item.data);
 
     self->receiver = aw_broadcast_subscribe(self->room); /* hears what is said from now on */
+    self->entered = true;
     say(self->room, self->id, "%s has come\n", self->name);
     snprintf(self->welcome, sizeof self->welcome, "Welcome, %s\n", self->name);
     AW_AWAIT(self->write, aw_write_all(self->conn, self->welcome, strlen(self->welcome)));
@@ -96,7 +97,7 @@ AW_ASYNC(void, session, room *room; aw_conn * conn; int id; char name[NAME + 1];
                     AW_CALL(talk_to, .room = self->room, .id = self->id, .conn = self->conn,
                             .receiver = &self->receiver));
     AW_FINALLY;
-    if (self->name[0]) {
+    if (self->entered) {
         aw_broadcast_unsubscribe(self->room, &self->receiver);
         say(self->room, self->id, "%s has gone\n", self->name);
     }

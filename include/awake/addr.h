@@ -43,7 +43,7 @@ AW_API int aw_addr_parse(aw_addr *a, const char *text);
 /* An IPv4 or IPv6 address alone, without brackets, and a port: "::1", 80. */
 AW_API int aw_addr_of_ip(aw_addr *a, const char *ip, uint16_t port);
 /* As snprintf: how long it is. What is printed can be parsed again and is the same address, except of those that
- * have no name ("none", "unix:"). A scope is printed as a number. */
+ * have no name ("none", "unix:", "unix:@"). A scope is printed as a number. */
 AW_API int aw_addr_print(const aw_addr *a, char *buf, size_t size);
 
 /* ---- Making them ------------------------------------------------------------------------------ */
@@ -51,7 +51,8 @@ AW_API int aw_addr_print(const aw_addr *a, char *buf, size_t size);
 /* Of this machine (127.0.0.1, ::1), and of all its interfaces (0.0.0.0, ::). AF_INET or AF_INET6. */
 AW_API aw_addr aw_addr_loopback(int family, uint16_t port);
 AW_API aw_addr aw_addr_any(int family, uint16_t port);
-/* A path; or an abstract name, which may contain any byte, without an '@'. -EINVAL, -ENAMETOOLONG. */
+/* A path, of at most 108 bytes (then sun_path has no zero at its end); or an abstract name of at most 107, which may
+ * contain any byte, without an '@'. -EINVAL, -ENAMETOOLONG. */
 AW_API int aw_addr_of_path(aw_addr *a, const char *path);
 AW_API int aw_addr_of_abstract(aw_addr *a, const void *name, size_t size);
 

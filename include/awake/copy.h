@@ -10,8 +10,9 @@
  * The reader has the buffer, and what it has already is copied first. Cancelled, or after an error, what was read and
  * not written is still in it: nothing is lost, and another copy goes on. `done` counts what was written.
  *
- * Between two descriptors of the system much is moved within the kernel (splice), as long as it is faster: after the
- * first 256 KiB, with a buffer of at least 32 KiB, and with two descriptors more for a pipe while it lasts. */
+ * Between two descriptors of the system, stream sockets or pipes, much is moved within the kernel (splice), as long as it
+ * is faster: after the first 256 KiB, with a buffer of at least 32 KiB, and with two descriptors more for a pipe while it
+ * lasts. Messages are read and written one by one, cut to the size of the buffer. */
 #ifndef AWAKE_COPY_H
 #define AWAKE_COPY_H
 

@@ -83,7 +83,7 @@ AW_API int aw_listen_each(aw_listener **ls, int count, const aw_addr *addr,
  * caller's: -EINVAL: it does not listen. */
 AW_API int aw_listener_of_fd(aw_listener **l, int fd, const aw_listen_options *options);
 
-/* Still the listener's. */
+/* Still the listener's. -EBADF of NULL, as what follows. */
 AW_API int aw_listener_fd(const aw_listener *l);
 /* Where it listens. 0 or a negative errno. */
 AW_API int aw_listener_addr(const aw_listener *l, aw_addr *addr);
@@ -101,7 +101,7 @@ typedef AW_TIMEOUT(aw_acquire) aw__pause; /* private */
 typedef struct aw__ahead_future {
     AW__WAITER; /* `out`: a descriptor, or a negative errno */
     struct aw__ahead *ahead;
-    bool elsewhere;
+    bool elsewhere, alone;
 } aw__ahead_future;
 
 /* The next connection. `out` is 0, and the connection is in *conn; or a negative errno, -EBADF when the listener was

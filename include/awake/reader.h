@@ -9,8 +9,9 @@
  *     n is 0 at the end, or a negative errno
  *
  * What was read and not taken stays in the buffer, also when the future that read it is cancelled or fails, and when
- * it finished and is discarded: the next one finds it. One task at a time; two at once get -EBUSY. The connection is
- * borrowed; it is written to as before. */
+ * it finished and is discarded before anything else is read: the next one finds it. (Discarded later, it is lost: it
+ * cannot come behind what followed it.) One task at a time; two at once get -EBUSY. The connection is borrowed; it is
+ * written to as before. */
 #ifndef AWAKE_READER_H
 #define AWAKE_READER_H
 
@@ -28,13 +29,14 @@ typedef struct aw_reader {
     char *buf;
     size_t capacity, start, end; /* what is there is buf[start] to buf[end] */
     const void *user;            /* the future that reads now */
+    size_t turn;                 /* counts who took from it: only the last one may give back */
     const aw_allocator *allocator;
 } aw_reader;
 
 /* With a buffer of the caller's, which is at least as long as the longest line or part, its delimiter included. Without any
  * (all zero) everything is -EINVAL. */
 static inline aw_reader aw_reader_of(aw_conn *c, void *buf, size_t size) {
-    aw_reader r = {c, {NULL, 0}, false, false, (char *)buf, size, 0, 0, NULL, NULL};
+    aw_reader r = {c, {NULL, 0}, false, false, (char *)buf, size, 0, 0, NULL, 0, NULL};
     return r;
 }
 /* With a buffer of its own. 0 or -ENOMEM. aw_reader_free does not touch the connection, and may be called for any. */
@@ -56,7 +58,8 @@ typedef struct aw_reader_future {
     size_t size; /* of data; or the limit */
     aw_bytes *into;
     size_t seen; /* private: so many bytes of the buffer have no delimiter */
-    size_t back; /* private: what goes back into the buffer if nobody takes the output */
+    size_t back; /* private: what goes back into the buffer if nobody takes the output, */
+    size_t turn; /* and it is still its turn */
     int delimiter;
     bool strip; /* private: a line: \r\n ends it, too */
 } aw_reader_future;
@@ -71,7 +74,7 @@ AW_API extern const aw_future_type aw_reader_gather_type;
 static inline aw_reader_future aw__reader(const aw_future_type *type, aw_reader *r, void *data,
                                           size_t size, aw_bytes *into, int delimiter, bool strip) {
     aw_reader_future f = {
-        AW__CALLS_INIT(type, r->conn), r, (char *)data, size, into, 0, 0, delimiter, strip};
+        AW__CALLS_INIT(type, r->conn), r, (char *)data, size, into, 0, 0, 0, delimiter, strip};
     return f;
 }
 

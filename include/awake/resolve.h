@@ -20,7 +20,8 @@ struct aw__lookup;
 
 /* `out` is how many were found and stored, at least 1 and at most `max`, the one to try first first; or a negative errno:
  * -ENOENT: there is no such name, or it has no address; -EAGAIN: the name server did not answer, or no thread can be
- * started: try again later; -EIO: it answered with a failure; -EINVAL: that is no name; -ENOMEM, -ENXIO outside a runtime.
+ * started: try again later; -EIO: it answered with a failure; -EINVAL: that is no name; -ENODEV: no interface of that name
+ * behind the '%' of a numeric address; -ENOMEM, -ENXIO outside a runtime.
  *
  * The name is borrowed until the first poll has returned. Cancelled it is gone at once: the thread is left to finish by
  * itself, with memory of its own. */

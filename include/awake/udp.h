@@ -9,8 +9,9 @@
  *     AW_AWAIT(self->send, aw_send_to(c, buf, n, &self->from));
  *
  * A datagram socket is an aw_conn: closed, kept and dropped as one. One that has a peer (aw_udp_connect) is also read
- * and written as one, a datagram at a time. Sending and receiving this way work for Unix datagrams as well
- * (awake/unix.h). */
+ * and written as one, a datagram at a time. But an empty datagram is then 0, as is the end of a stream, for which
+ * readers, copies and aw_linger take it: aw_recv_from is for those who may be sent one. Sending and receiving this way
+ * work for Unix datagrams as well (awake/unix.h). */
 #ifndef AWAKE_UDP_H
 #define AWAKE_UDP_H
 

@@ -4,7 +4,10 @@
  *
  * Streams listen and connect as TCP does (awake/net.h): aw_listen, aw_accept, aw_connect with an address "unix:...";
  * so do sockets of messages (SOCK_SEQPACKET), by the option `seqpacket` and aw_connect_seqpacket: each read of those
- * is one message, cut to the room there is. Datagrams are sent and received as awake/udp.h says. All are aw_conn. */
+ * is one message, cut to the room there is. Datagrams are sent and received as awake/udp.h says. All are aw_conn.
+ *
+ * A message may be empty: aw_read then answers 0, which elsewhere is the end, and so readers, copies and aw_linger take
+ * it for one. Of datagrams aw_recv_from knows no end. */
 #ifndef AWAKE_UNIX_H
 #define AWAKE_UNIX_H
 
@@ -43,7 +46,7 @@ typedef struct aw_fds {
     aw_io io;
     struct iovec part;
     struct msghdr message;
-    char control[128] __attribute__((aligned(8))); /* a head, and AW_FDS_MOST of them */
+    char control[184] __attribute__((aligned(8))); /* AW_FDS_MOST of them, and who sends */
 } aw_fds;
 
 AW_API extern const aw_future_type aw_send_fds_type, aw_recv_fds_type;
@@ -54,7 +57,8 @@ AW_API extern const aw_future_type aw_send_fds_type, aw_recv_fds_type;
 AW_API aw_fds aw_send_fds(aw_conn *c, const void *buf, size_t size, const int *fds, int count);
 /* Read bytes, and the descriptors that came with them: *count in `fds`. They are the caller's, and close-on-exec;
  * discarded, they are closed. `out` as of aw_read. When more came than `max` (or there is no room for more in this
- * process) all are closed, and it is -EMSGSIZE. What a plain aw_read reads loses its descriptors. */
+ * process) all are closed, and it is -EMSGSIZE: the bytes have been read, and are lost too. What a plain aw_read reads
+ * loses its descriptors. */
 AW_API aw_fds aw_recv_fds(aw_conn *c, void *buf, size_t size, int *fds, int max, int *count);
 
 /* ---- Pipes ------------------------------------------------------------------------------------ */

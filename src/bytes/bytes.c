@@ -30,8 +30,11 @@ int aw_bytes_reserve(aw_bytes *b, size_t more) {
 }
 
 int aw_bytes_append(aw_bytes *b, const void *data, size_t size) {
+    size_t at = (uintptr_t)data - (uintptr_t)b->data; /* if it is of its own: that may move */
+    bool own = at < b->size;
     int error = aw_bytes_reserve(b, size);
     if (error) return error;
+    if (own) data = b->data + at;
     if (size) memcpy(b->data + b->size, data, size);
     b->size += size;
     return 0;

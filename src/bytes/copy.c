@@ -5,11 +5,16 @@
  * When much has been copied from a descriptor to a descriptor, it goes on through a pipe: what splice takes from the
  * one it gives to the other, and the bytes never come here. There is never more in the pipe than the buffer can hold,
  * which is empty meanwhile: so what is in the pipe at the end, or when something goes wrong, is read into the buffer,
- * and nothing is lost. Where a descriptor cannot be spliced, it goes on with the buffer. */
+ * and nothing is lost. Where a descriptor cannot be spliced, or has messages, it goes on with the buffer.
+ *
+ * Splice does not pass the mark of an urgent byte, and then says that there is nothing, or that it was all. So one that
+ * finds nothing although the source is readable, or the end, is followed by a read into the buffer: that one passes the
+ * mark, and only it tells the end. */
 #define _GNU_SOURCE
 #include <awake/copy.h>
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "bytes/raw.h"
@@ -18,8 +23,8 @@
 
 enum { SPLICE_AFTER = 256 * 1024, SPLICE_LEAST = 32 * 1024 };
 
-/* `doing`: what the last call was. */
-enum { BEGINNING, READING, WRITING, SHUTTING, SPLICING_IN, SPLICING_OUT };
+/* `doing`: what the last call was. ASKING: a read, as splice did not tell enough. */
+enum { BEGINNING, READING, WRITING, SHUTTING, SPLICING_IN, SPLICING_OUT, ASKING };
 
 /* ---- The pipe --------------------------------------------------------------------------------- */
 
@@ -44,13 +49,22 @@ static void end_pipe(aw_copy_future *f) {
     f->pipe[0] = f->pipe[1] = -1;
 }
 
+/* Messages would be cut: a pipe keeps only pages of bytes. */
+static bool is_stream(const aw_conn *c) {
+    int fd = aw__raw_fd(c), kind = 0;
+    socklen_t size = sizeof kind;
+    if (fd < 0) return false;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0) return kind == SOCK_STREAM;
+    return fcntl(fd, F_GETPIPE_SZ) > 0;
+}
+
 /* With an empty buffer: from now on without it? */
 static bool begin_pipe(aw_copy_future *f) {
     if (has_pipe(f)) return true;
-    if (f->done < SPLICE_AFTER || f->reader->capacity < SPLICE_LEAST || f->pipe[1] != -1 ||
-        aw__raw_fd(f->conn) < 0 || aw__raw_fd(f->to) < 0)
+    if (f->done < SPLICE_AFTER || f->reader->capacity < SPLICE_LEAST || f->pipe[1] != -1)
         return false;
-    if (pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK)) f->pipe[0] = -1;
+    if (!is_stream(f->conn) || !is_stream(f->to) || pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK))
+        f->pipe[0] = -1;
     f->pipe[1] = has_pipe(f) ? f->pipe[1] : -2; /* once */
     return has_pipe(f);
 }
@@ -60,7 +74,7 @@ static void give_up_pipe(aw_copy_future *f) {
     f->pipe[1] = -2;
 }
 
-/* Bytes; 0 at the end; or a negative errno. */
+/* Bytes; 0 at the end, or at a mark; or a negative errno. */
 static ssize_t splice_in(aw_copy_future *f) {
     ssize_t n;
     int from = aw__raw_fd(f->conn);
@@ -105,20 +119,34 @@ static bool after_shutdown(aw_copy_future *f, int n) {
     return over(f, fine ? (ssize_t)f->done : n, false);
 }
 
+/* It is not known, not for these, or forbidden by a policy. An error of a descriptor's own comes again without it. */
+static bool cannot_splice(ssize_t error) {
+    switch (-error) {
+    case EINVAL:
+    case EPERM:
+    case EACCES:
+    case ENOSYS:
+    case EOPNOTSUPP: return true;
+    default: return false;
+    }
+}
+
+static bool read_next(aw_copy_future *f, uint8_t doing) {
+    f->doing = doing;
+    return aw__reader_more((aw__calls *)f, f->reader, 0);
+}
+
 /* One splice, and then it passes; or waits for a descriptor. */
 static bool splice_next(aw_copy_future *f) {
-    bool out = f->piped;
+    bool out = f->piped, readable = f->io.wants == AW_IO_READABLE;
     ssize_t n = out ? splice_out(f) : splice_in(f);
+    if (!out && (n == 0 || (n == -EAGAIN && readable))) return read_next(f, ASKING);
     f->doing = out ? SPLICING_OUT : SPLICING_IN;
     if (n == -EAGAIN) {
         f->io = out ? aw_writable(f->to) : aw_readable(f->conn);
         return true;
     }
-    if (n == 0 && !out) {
-        f->reader->ended = true;
-        return at_end(f);
-    }
-    if (n == -EINVAL) {
+    if (cannot_splice(n)) {
         give_up_pipe(f);
         return aw__calls_pass((aw__calls *)f);
     }
@@ -131,12 +159,13 @@ static bool splice_next(aw_copy_future *f) {
 static bool copy_next(aw__calls *op, int n) {
     aw_copy_future *f = (aw_copy_future *)op;
     aw_reader *r = f->reader;
+    bool read = f->doing == READING || f->doing == ASKING;
     int error = 0;
     if (f->doing == SHUTTING) return after_shutdown(f, n);
-    if (f->doing == READING) error = aw__reader_filled(r, n);
+    if (read) error = aw__reader_filled(r, n);
     if (f->doing == WRITING) error = n > 0 ? 0 : n ? n : -EIO;
     if (f->doing >= SPLICING_IN && n < 0) error = n;
-    if (error) return over(f, error, f->doing == READING || f->doing == SPLICING_IN);
+    if (error) return over(f, error, read || f->doing == SPLICING_IN);
     if (f->doing == WRITING) {
         r->start += (size_t)n;
         f->done += (size_t)n;
@@ -146,9 +175,7 @@ static bool copy_next(aw__calls *op, int n) {
         return aw__calls_write(op, f->to, r->buf + r->start, aw__reader_size(r));
     }
     if (f->piped || (!r->ended && begin_pipe(f))) return splice_next(f);
-    if (r->ended) return at_end(f);
-    f->doing = READING;
-    return aw__reader_more(op, r, 0);
+    return r->ended ? at_end(f) : read_next(f, READING);
 }
 
 /* ---- Poll and cancel -------------------------------------------------------------------------- */

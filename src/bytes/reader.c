@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Readers: each future fills the buffer until what it wants is there, and takes it in one step. So there is nothing
- * to undo when it is cancelled. What was taken is given back by moving `start` back: the bytes are still there. */
+ * to undo when it is cancelled. What was taken is given back by moving `start` back: the bytes are still there, until
+ * somebody else has had his turn. */
 #include "bytes/reader.h"
 
 #include "core/alloc.h"
@@ -21,6 +22,7 @@ void aw_reader_free(aw_reader *r) {
 
 void aw_reader_consume(aw_reader *r, size_t size) {
     r->start += size < aw__reader_size(r) ? size : aw__reader_size(r);
+    r->turn++;
 }
 
 static void copy(aw_reader_future *f, size_t size) {
@@ -207,6 +209,7 @@ aw_poll aw__reader_cancel(aw_future *self, aw_cx *cx, aw__calls_next *next) {
 
 void aw__reader_discard(aw_future *self) {
     aw_reader_future *f = (aw_reader_future *)self;
+    if (f->turn != f->reader->turn) return;
     f->reader->start -= f->back;
     f->done -= f->back;
 }

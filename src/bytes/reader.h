@@ -38,17 +38,20 @@ static inline void aw__reader_take(aw_reader_future *f, size_t size) {
     f->reader->start += size;
     f->done += size;
 }
-/* The last thing that it does: discarded, it gives them back. */
+/* The last thing that it does: discarded, it gives them back, unless their place has been used since. */
 static inline bool aw__reader_give(aw_reader_future *f, size_t size, ssize_t out) {
     aw__reader_take(f, size);
     f->back = size;
+    f->turn = f->reader->turn;
     return aw__calls_over((aw__calls *)f, out);
 }
 
 /* Who reads now: before each poll, and with what it or a cancel answered. */
 static inline bool aw__reader_enter(aw_reader *r, const void *user) {
-    if (r->user && r->user != user) return false;
+    if (r->user == user) return true;
+    if (r->user) return false;
     r->user = user;
+    r->turn++;
     return true;
 }
 static inline aw_poll aw__reader_leave(aw_poll answer, aw_reader *r, const void *user) {

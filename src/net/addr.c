@@ -114,10 +114,11 @@ aw_addr aw_addr_any(int family, uint16_t port) {
 
 /* ---- Unix ------------------------------------------------------------------------------------- */
 
-/* A path is kept with its end, an abstract name behind a zero. */
+/* A path is kept with its end, if there is room for that: Linux needs none. An abstract name comes behind a zero. */
 static int local_of(aw_addr *a, const char *name, size_t size, bool abstract) {
-    if (size + 1 > PATH_MOST) return -ENAMETOOLONG;
-    *a = (aw_addr){.size = (socklen_t)(PATH_AT + size + 1)};
+    if (size + abstract > PATH_MOST) return -ENAMETOOLONG;
+    size_t whole = size < PATH_MOST ? size + 1 : size;
+    *a = (aw_addr){.size = (socklen_t)(PATH_AT + whole)};
     a->u.local.sun_family = AF_UNIX;
     memcpy(a->u.local.sun_path + abstract, name, size);
     return 0;

@@ -112,6 +112,7 @@ static int try_next(aw__waiter *w) {
         a->error = 0;
         return error;
     }
+    if (((aw__ahead_future *)w)->alone) return AW__AHEAD_OFF;
     if (((aw__ahead_future *)w)->elsewhere) a->off = true;
     if (!a->idle) return -EAGAIN;
     if (a->off) return AW__AHEAD_OFF;
@@ -207,10 +208,16 @@ static void have_it_here(aw__ahead *a) {
     if (AW__UNLIKELY(aw__load_relaxed(&a->generation) != aw__fork_generation)) begin_anew(a);
 }
 
+static bool can_wait_here(const aw_cx *cx) {
+    aw__driver *d;
+    return aw_cx_runtime(cx) && aw__driver_here(cx, &d) == 0;
+}
+
 aw__ahead_future aw__ahead_next(aw__ahead *a, const aw_cx *cx) {
     have_it_here(a);
-    return (aw__ahead_future){AW__WAITER_INIT(&next_type, 0), .ahead = a,
-                              .elsewhere = !aw__completes_here(cx)};
+    bool elsewhere = !aw__completes_here(cx);
+    return (aw__ahead_future){AW__WAITER_INIT(&next_type, 0), .ahead = a, .elsewhere = elsewhere,
+                              .alone = elsewhere && !can_wait_here(cx)};
 }
 
 /* ---- Life ------------------------------------------------------------------------------------- */

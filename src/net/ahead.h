@@ -19,6 +19,8 @@
  *      who came by the operation. So with the first of them it is over (`off`): the operation is asked back, nobody begins
  *      it again, and when it has ended all look again, and accept by themselves. Who was about to begin it looks once more
  *      when he has, as the question may have come before there was anything to ask for.
+ *      Who cannot wait at all, for want of a runtime, say (`alone`), needs none of that: he accepts by himself, which gives
+ *      him who is there, or fails.
  *   7. In the child of a fork all of it is the parent's: the operation, which does not come back there, who waits, and the
  *      connections, which would be given out twice. It begins anew with whoever uses it first (`generation`). */
 #ifndef AW_NET_AHEAD_H

@@ -19,7 +19,7 @@ typedef struct aw__attempt {
 
 typedef aw_connect_any_future any;
 
-enum { FRESH, RACING, DECIDED }; /* state */
+enum { FRESH, RACING, CUT /* one of them was cancelled */, DECIDED }; /* state */
 
 /* ---- Beginning -------------------------------------------------------------------------------- */
 
@@ -99,6 +99,7 @@ static bool cancel_all(any *self, aw_cx *cx) {
         aw_poll r = aw_future_cancel(&t->connect.future, cx);
         if (r == AW_READY) ended(self, t);
         if (r == AW_CANCELLED) self->running--;
+        if (r == AW_CANCELLED && self->future.state == RACING) self->future.state = CUT;
     }
     return self->running == 0;
 }
@@ -123,6 +124,11 @@ static bool poll_all(any *self, aw_cx *cx) {
     return failed;
 }
 
+/* None runs any more. */
+static aw_poll end_of_all(any *self, aw_cx *cx) {
+    return end(self, cx, self->attempts[0].connect.out, AW_READY);
+}
+
 static aw_poll any_poll(aw_future *f, aw_cx *cx) {
     any *self = (any *)f;
     if (f->state == FRESH) {
@@ -134,8 +140,7 @@ static aw_poll any_poll(aw_future *f, aw_cx *cx) {
     while (f->state == RACING) {
         bool more = self->begun < self->count, failed = poll_all(self, cx);
         if (f->state == DECIDED) break;
-        if (!more && self->running == 0)
-            return end(self, cx, self->attempts[0].connect.out, AW_READY);
+        if (!more && self->running == 0) return end_of_all(self, cx);
         if (!more || (!failed && aw_future_poll(&self->timer.future, cx) == AW_PENDING))
             return AW_PENDING;
         begin_next(self, cx);
@@ -149,8 +154,10 @@ static aw_poll any_cancel(aw_future *f, aw_cx *cx) {
     if (f->state == DECIDED) return wind_up(self, cx);
     stop_timer(self, cx);
     if (!cancel_all(self, cx)) return AW_PENDING;
-    return f->state == DECIDED ? end(self, cx, 0, AW_READY)
-                               : end(self, cx, -ECANCELED, AW_CANCELLED);
+    if (f->state == DECIDED) return end(self, cx, 0, AW_READY);
+    if (f->state == CUT || self->begun < self->count)
+        return end(self, cx, -ECANCELED, AW_CANCELLED);
+    return end_of_all(self, cx);
 }
 
 static void any_discard(aw_future *f) {

@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Descriptors that are sent and received with bytes (SCM_RIGHTS). */
+ * Descriptors that are sent and received with bytes (SCM_RIGHTS).
+ *
+ * A socket may pass more beside bytes: who sent them (SO_PASSCRED, which connections inherit from a listener that
+ * somebody else made), and a descriptor of his process (SO_PASSPIDFD). So there is room for all of it with each
+ * receive, whatever it wants; and what was not asked for is closed. */
+#define _GNU_SOURCE
 #include <awake/unix.h>
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(CMSG_LEN(AW_FDS_MOST * sizeof(int)) <= sizeof(((aw_fds *)0)->control),
+#ifndef SCM_PIDFD
+#define SCM_PIDFD 4
+#endif
+
+_Static_assert(CMSG_SPACE(AW_FDS_MOST * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred)) +
+                       CMSG_SPACE(sizeof(int)) <=
+                   sizeof(((aw_fds *)0)->control),
                "awake/unix.h");
 
 enum { FRESH, IO }; /* state */
 
-/* It stays where it is from now on: the message points into it. The length is exact: with room for the padding the system
- * would give one descriptor more. */
+/* It stays where it is from now on: the message points into it. */
 static int prepare(aw_fds *f) {
     bool sends = f->io.wants == AW_IO_SENDMSG;
     if (f->max < 0 || f->max > AW_FDS_MOST || (f->max && !f->fds)) return -EINVAL;
@@ -21,10 +31,10 @@ static int prepare(aw_fds *f) {
     f->message = (struct msghdr){.msg_iov = &f->part, .msg_iovlen = 1};
     f->io.data = &f->message;
     f->future.state = IO;
-    if (f->max == 0) return 0;
+    if (sends && f->max == 0) return 0;
     size_t size = (size_t)f->max * sizeof(int);
     f->message.msg_control = f->control;
-    f->message.msg_controllen = CMSG_LEN(size);
+    f->message.msg_controllen = sends ? CMSG_LEN(size) : sizeof f->control;
     if (sends) {
         struct cmsghdr head = {
             .cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
@@ -39,19 +49,31 @@ static void close_all(const int *fds, int count) {
         close(fds[i]);
 }
 
+/* The i-th of a part; none: the system had an error to tell instead. */
+static int fd_at(struct cmsghdr *h, size_t i) {
+    int fd;
+    memcpy(&fd, CMSG_DATA(h) + i * sizeof fd, sizeof fd);
+    return fd;
+}
+
 /* What came beside the bytes. */
 static int take(aw_fds *f) {
-    int count = 0;
+    int count = 0, more = 0;
     struct cmsghdr *h = CMSG_FIRSTHDR(&f->message);
     for (; h; h = CMSG_NXTHDR(&f->message, h)) {
-        if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS) continue;
-        size_t size = h->cmsg_len - CMSG_LEN(0);
-        if (size > (size_t)(f->max - count) * sizeof(int))
-            size = (size_t)(f->max - count) * sizeof(int);
-        memcpy(f->fds + count, CMSG_DATA(h), size);
-        count += (int)(size / sizeof(int));
+        bool wanted = h->cmsg_type == SCM_RIGHTS;
+        if (h->cmsg_level != SOL_SOCKET || (!wanted && h->cmsg_type != SCM_PIDFD)) continue;
+        for (size_t i = 0; i < (h->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+            int fd = fd_at(h, i);
+            if (wanted && count < f->max) {
+                f->fds[count++] = fd;
+                continue;
+            }
+            more += wanted;
+            if (fd >= 0) close(fd);
+        }
     }
-    if (f->message.msg_flags & MSG_CTRUNC) {
+    if (more || f->message.msg_flags & MSG_CTRUNC) {
         close_all(f->fds, count);
         return -EMSGSIZE;
     }

@@ -34,7 +34,7 @@ static aw__conn_room *room_new(const aw_allocator *a, uint32_t permits) {
 
 /* ---- Life ------------------------------------------------------------------------------------- */
 
-/* Of a socket that listens, and is the caller's if this fails. */
+/* Of a socket that listens, or is about to, and is the caller's if this fails. */
 static int make(aw_listener **to, int fd, const aw_listen_options *o) {
     const aw_allocator *a = aw__allocator_for(NULL);
     aw_listener *l = aw__alloc(a, sizeof *l);
@@ -56,7 +56,7 @@ failed:
 }
 
 void aw_listener_keep(aw_listener *l) {
-    aw__fetch_add_relaxed(&l->refs, 1u);
+    if (l) aw__fetch_add_relaxed(&l->refs, 1u);
 }
 
 void aw_listener_drop(aw_listener *l) {
@@ -79,11 +79,11 @@ void aw_listener_close(aw_listener *l) {
 }
 
 int aw_listener_fd(const aw_listener *l) {
-    return aw_conn_fd(l->conn);
+    return l ? aw_conn_fd(l->conn) : -EBADF;
 }
 
 int aw_listener_addr(const aw_listener *l, aw_addr *addr) {
-    return aw_conn_local(l->conn, addr);
+    return l ? aw_conn_local(l->conn, addr) : -EBADF;
 }
 
 /* ---- Listening -------------------------------------------------------------------------------- */
@@ -91,6 +91,7 @@ int aw_listener_addr(const aw_listener *l, aw_addr *addr) {
 static int copy_options(aw_listen_options *o, const aw_listen_options *given) {
     *o = (aw_listen_options)AW_LISTEN_OPTIONS;
     if (given && !aw__copy_sized(o, sizeof *o, given)) return -EINVAL;
+    o->self_size = sizeof *o; /* of this one, with the defaults of what was not given */
     bool fits = o->max_connections <= AW_SEMAPHORE_MAX && o->ahead <= AW__AHEAD_MAX;
     return o->backlog < 0 || !fits || (o->max_connections && o->ahead) ? -EINVAL : 0;
 }
@@ -131,9 +132,17 @@ int aw_listen(aw_listener **l, const aw_addr *addr, const aw_listen_options *opt
         return -EINVAL;
     int fd = aw__socket(family, o.seqpacket ? SOCK_SEQPACKET : SOCK_STREAM);
     if (fd < 0) return fd;
+    aw_listener *made;
+    error = make(&made, fd, &o); /* first: what is bound to a path would leave it behind */
+    if (error) {
+        close(fd);
+        return error;
+    }
     error = bind_and_listen(fd, addr, &o);
-    if (!error) error = make(l, fd, &o);
-    if (error) close(fd);
+    if (error)
+        aw_listener_drop(made);
+    else
+        *l = made;
     return error;
 }
 
@@ -162,6 +171,7 @@ int aw_listener_of_fd(aw_listener **l, int fd, const aw_listen_options *options)
     if (error) return error;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size)) return -errno;
     if (!listens) return -EINVAL;
-    if (!o.delay) aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1); /* if it is TCP */
-    return make(l, fd, &o);
+    error = make(l, fd, &o);
+    if (!error) aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, !o.delay); /* if it is TCP */
+    return error;
 }

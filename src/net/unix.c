@@ -47,9 +47,18 @@ int aw_unix_datagram(aw_conn **c, const aw_addr *local) {
     if (!c || (local && aw_addr_family(local) != AF_UNIX)) return -EINVAL;
     int fd = aw__socket(AF_UNIX, SOCK_DGRAM);
     if (fd < 0) return fd;
-    int error = local && bind(fd, &local->u.any, local->size) ? -errno : 0;
-    if (!error) error = aw__socket_conn(c, fd);
-    if (error) close(fd);
+    aw_conn *made;
+    int error = aw__socket_conn(&made,
+                                fd); /* first: what is bound to a path would leave it behind */
+    if (error) {
+        close(fd);
+        return error;
+    }
+    if (local && bind(fd, &local->u.any, local->size)) error = -errno;
+    if (error)
+        aw_close(made);
+    else
+        *c = made;
     return error;
 }
 

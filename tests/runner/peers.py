@@ -256,6 +256,22 @@ def nc_and_socat_in_a_chat(bench):
             ann.must_hear("bob has gone")
 
 
+def a_chat_with_a_guest_whose_name_is_a_zero(bench):
+    with bench.example("82_chat", "0") as server:
+        where = server.port
+        with bench.talker("nc", "127.0.0.1", where) as ann, \
+                bench.talker("socat", "-", f"TCP:127.0.0.1:{where}") as nobody:
+            ann.must_hear("Your name?")
+            ann.says("ann")
+            ann.must_hear("Welcome, ann")
+            nobody.must_hear("Your name?")
+            nobody.says("\0")
+            nobody.must_hear("Welcome, ")
+            ann.must_hear(" has come")
+            nobody.process.stdin.close()
+            ann.must_hear(" has gone")
+
+
 def curl_and_the_http_server(bench):
     with bench.example("86_http", "0") as server:
         base = f"http://127.0.0.1:{server.port}"
@@ -323,8 +339,8 @@ def iperf3_through_the_proxy_backwards(bench):
 
 
 TALKS = [iperf3_through_the_proxy, iperf3_through_the_proxy_backwards, nc_and_the_echo_server, socat_and_the_echo_server,
-         socat_over_a_unix_socket, socat_over_ipv6, socat_and_datagrams, nc_and_socat_in_a_chat, curl_and_the_http_server,
-         curl_through_the_proxy]
+         socat_over_a_unix_socket, socat_over_ipv6, socat_and_datagrams, nc_and_socat_in_a_chat,
+         a_chat_with_a_guest_whose_name_is_a_zero, curl_and_the_http_server, curl_through_the_proxy]
 
 
 def peer_tests(settings):

@@ -42,6 +42,7 @@ static const struct good {
     {"unix:/a\\x0Ab\\x7f", "unix:/a\\x0ab\\x7f", AF_UNIX, 0},
     {"unix:/\\x61", "unix:/a", AF_UNIX, 0},
     {"unix:/" HUNDRED "123456", NULL, AF_UNIX, 0},  /* 107 bytes */
+    {"unix:/" HUNDRED "1234567", NULL, AF_UNIX, 0}, /* without a zero behind it */
     {"unix:@" HUNDRED "1234567", NULL, AF_UNIX, 0}, /* and a zero before it */
 };
 
@@ -139,7 +140,7 @@ static const struct bad {
     {"unix:/a\\x4g", -EINVAL},
     {"unix:/a\\n", -EINVAL},
     {"unix:/a\\x00b", -EINVAL},
-    {"unix:/" HUNDRED "1234567", -ENAMETOOLONG}, /* 108 bytes */
+    {"unix:/" HUNDRED "12345678", -ENAMETOOLONG}, /* 109 bytes */
     {"unix:@" HUNDRED "12345678", -ENAMETOOLONG},
     {"unix:/" HUNDRED HUNDRED, -ENAMETOOLONG},
 };
@@ -289,4 +290,24 @@ TEST(paths_and_names_are_taken_as_they_are) {
     CHECK_EQ(aw_addr_of_path(&a, HUNDRED TEN), -ENAMETOOLONG);
     CHECK_EQ(aw_addr_of_abstract(&a, "x", 0), -EINVAL);
     CHECK_EQ(aw_addr_of_abstract(&a, HUNDRED TEN, 108), -ENAMETOOLONG);
+}
+
+/* Of whatever length: also what the system gives without an end. Those that have no name cannot. */
+TEST(what_is_printed_of_a_unix_address_is_the_same_address) {
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    size_t head = offsetof(struct sockaddr_un, sun_path), most = sizeof sun.sun_path;
+    char text[AW_ADDR_TEXT];
+    for (int abstract = 0; abstract < 2; abstract++) {
+        memset(sun.sun_path, 'z', most);
+        if (abstract) sun.sun_path[0] = 0;
+        for (size_t size = 0; size <= most; size++) {
+            aw_addr a, b;
+            bool named = size > (size_t)abstract;
+            CHECK_EQ(aw_addr_of_sockaddr(&a, (struct sockaddr *)&sun, (socklen_t)(head + size)), 0);
+            aw_addr_print(&a, text, sizeof text);
+            CHECK_EQ(aw_addr_parse(&b, text), named ? 0 : -EINVAL);
+            if (named) CHECK(aw_addr_equal(&a, &b));
+            if (named) CHECK_EQ(a.size, b.size);
+        }
+    }
 }
