@@ -3,7 +3,7 @@
     echo           messages of 64 bytes there and back, on 64 and on 1,000 connections
     calls          the system calls for each of these messages, by perf and by strace
     accept         connections made, used for one byte and closed
-    transfer       1 GiB in one direction, with a checksum
+    transfer       1 GiB in one direction, with a checksum; also through proxies that splice, or read and write
     connections    the memory of 9,000 connections that have nothing to say
     uring          what else io_uring offers, each by itself, in the server written by hand; only when it is asked for
 
@@ -326,14 +326,23 @@ def transfer(build, rounds, show):
         if kind in found.results:
             rows.append((kind.text, f"{found.median(kind, 'rate'):.0f}", ratio_text(found.ratio(kind, "rate")),
                          f"{found.median(kind, 'cpu'):.0f}", ratio_text(found.ratio(kind, "cpu"))))
+    show(rows, (0,))
+    print()
+    proxies(build, rounds, show)
+
+
+def proxies(build, rounds, show):
+    """The same by way of a proxy that lets the kernel move the bytes (splice), and one that reads and writes them."""
+    servers = []
     for driver in ("epoll", "poll", "uring"):
-        proxy = Kind(f"through a proxy of Awake, {driver}", "awake", "proxy", 0, driver)
-        try:
-            results = [through(build, proxy, Kind("", "raw_epoll", "sink", 1)) for _ in range(rounds)]
-        except Missing:
-            continue
-        rows.append((proxy.text, *(f"{statistics.median(r[m] for r in results):.0f}" if m else "" for m in
-                                   ("rate", "", "cpu", ""))))
+        buffered = Kind(f"Awake {driver}, read and written", "awake", "buffered", 0, driver)
+        servers += [buffered, Kind("... spliced", "awake", "proxy", 0, driver, buffered)]
+    found = Rounds(rounds, servers, lambda proxy: through(build, proxy, Kind("", "raw_epoll", "sink", 1)))
+    rows = [("1 GiB through a proxy, a buffer of 64 KiB", "MiB/s", "of the first", "cpu ms of the proxy", "of the first", "spread")]
+    for kind in servers:
+        if kind in found.results:
+            rows.append((kind.text, f"{found.median(kind, 'rate'):.0f}", ratio_text(found.ratio(kind, "rate")),
+                         f"{found.median(kind, 'cpu'):.0f}", ratio_text(found.ratio(kind, "cpu")), found.spread(kind, "cpu")))
     show(rows, (0,))
     print()
 
