@@ -229,15 +229,34 @@ def perf_counts():
     return done.returncode == 0 and re.search(r"^\d+,,syscalls:sys_enter_read", done.stderr, re.MULTILINE)
 
 
+@contextlib.contextmanager
+def perf(server, *arguments):
+    """Watches a server for as long as the `with` does. What perf has to say is then in the list. It takes a while to begin, and
+    tells when it has: what a server did before would be missing."""
+    control, tell = os.pipe()
+    hear, answer = os.pipe()
+    said = []
+    watching = subprocess.Popen(["perf", *arguments, "-p", str(server.process.pid), "-D", "-1", f"--control=fd:{control},{answer}"],
+                                pass_fds=(control, answer), stderr=subprocess.PIPE, text=True)
+    os.close(control)
+    os.close(answer)
+    try:
+        os.write(tell, b"enable\n")
+        os.read(hear, 16)
+        yield said
+    finally:
+        watching.send_signal(signal.SIGINT)
+        said.append(watching.communicate()[1])
+        os.close(tell)
+        os.close(hear)
+
+
 def calls_by_perf(build, kind, connections):
     """{system call: number for a message}, of a server that is not slowed down by being watched."""
     with Server(build, kind) as server:
-        counting = subprocess.Popen(["perf", "stat", "-x,", "-e", ",".join(f"syscalls:sys_enter_{name}" for name in CALLS),
-                                     "-p", str(server.process.pid)], stderr=subprocess.PIPE, text=True)
-        result = load(build, kind, server, "echo", connections=connections, count=60000)
-        counting.send_signal(signal.SIGINT)
-        _, report = counting.communicate()
-    found = re.findall(r"^(\d+),,syscalls:sys_enter_(\w+)", report, re.MULTILINE)
+        with perf(server, "stat", "-x,", "-e", ",".join(f"syscalls:sys_enter_{name}" for name in CALLS)) as said:
+            result = load(build, kind, server, "echo", connections=connections, count=60000)
+    found = re.findall(r"^(\d+),,syscalls:sys_enter_(\w+)", said[0], re.MULTILINE)
     return {name: int(n) / result["count"] for n, name in found}
 
 
