@@ -5,7 +5,11 @@
     accept         connections made, used for one byte and closed
     transfer       1 GiB in one direction, with a checksum; also through proxies that splice, or read and write
     connections    the memory of 9,000 connections that have nothing to say
-    uring          what else io_uring offers, each by itself, in the server written by hand; only when it is asked for
+
+Only when they are asked for, because they explain and do not judge:
+
+    own            how much of a message is a server's own code: of its time, by perf, and in instructions, by callgrind
+    uring          what else io_uring offers, each by itself, in the server written by hand
 
 Awake stands beside servers written by hand, in turns within a round; a ratio is that of two neighbours of one round, and the
 median of these is shown. A server with one thread has a processor for itself, and the load generator another one. With two
@@ -24,7 +28,7 @@ import sys
 import tempfile
 
 NAMES = ("echo", "calls", "accept", "transfer", "connections")
-ASKED_FOR = ("uring",)  # they measure the system, and not Awake
+ASKED_FOR = ("own", "uring")
 CONNECTIONS = (64, 1000)
 HELD = 9000
 AIM_OF_RATIO = 1.03
@@ -404,6 +408,52 @@ def held(build, kind):
     return [(int(a) - int(b)) / HELD for a, b in zip(after, before)]
 
 
+def own_share(build, kind, connections):
+    """The share of the program itself in the processor time of the server, and that of libraries; the rest is the kernel's."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = os.path.join(folder, "perf.data")
+        with Server(build, kind) as server:
+            with perf(server, "record", "-q", "-e", "cpu-clock", "-F", "5000", "-o", data):
+                load(build, kind, server, "echo", connections=connections, milliseconds=1500)
+        report = subprocess.run(["perf", "report", "-q", "-i", data, "--stdio", "--sort", "dso"], capture_output=True, text=True)
+    found = {name: float(share) for share, name in re.findall(r"([0-9.]+)%\s+(\S+)", report.stdout)}
+    itself = found.get(kind.program, 0)
+    return itself, sum(share for name, share in found.items() if not name.startswith("[")) - itself
+
+
+def own_instructions(build, kind, connections):
+    """For a message, outside the kernel; by a longer and a shorter run, as by strace, and like that with fewer waits."""
+    few, many = (count_instructions(build, kind, connections, n) for n in (6000, 26000))
+    return (many - few) / 20000
+
+
+def count_instructions(build, kind, connections, messages):
+    with tempfile.NamedTemporaryFile("r") as report:
+        with Server(build, kind, ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                                  f"--log-file={report.name}"]) as server:
+            load(build, kind, server, "echo", connections=connections, count=messages)
+        return int(re.search(r"Collected : (\d+)", report.read())[1])
+
+
+def own(build, rounds, show):
+    if not shutil.which("perf"):
+        print("a server's own code is not measured: there is no perf\n")
+        return
+    rows = [("own code for a message, one thread", "connections", "of the time", "libraries", "instructions")]
+    for kind in kinds(variants=False):
+        for connections in CONNECTIONS:
+            try:
+                found = [own_share(build, kind, connections) for _ in range(rounds)]
+            except Missing:
+                continue
+            # valgrind does not know all of io_uring.
+            counted = shutil.which("valgrind") and kind.program != "raw_uring" and kind.driver != "uring"
+            rows.append((kind.text, str(connections), *(f"{statistics.median(column):.1f} %" for column in zip(*found)),
+                         f"{own_instructions(build, kind, connections):.0f}" if counted else ""))
+    show(rows, (0,))
+    print()
+
+
 # What is tried out in the raw server, by the words that it knows.
 BASE = ("multishot accept, SINGLE_ISSUER, DEFER_TASKRUN", "nothing")
 AGAIN = ("the same again: the noise", "nothing")
@@ -478,6 +528,6 @@ def uring(build, rounds, show):
 
 def measure(build, names, rounds, show):
     for name, run in (("echo", echo), ("calls", calls), ("accept", accept), ("transfer", transfer),
-                      ("connections", connections), ("uring", uring)):
+                      ("connections", connections), ("own", own), ("uring", uring)):
         if name in names:
             run(build, rounds, show)
