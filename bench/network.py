@@ -132,7 +132,8 @@ def load(build, kind, server, mode, **options):
         [build / "bench" / "net" / "load", mode, server.port, *(f"{k}={v}" for k, v in options.items())],
         capture_output=True, text=True, timeout=120, preexec_fn=lambda: os.sched_setaffinity(0, cpus_of_load(kind)))
     if done.returncode != 0:
-        sys.exit(f"the load of {kind.text} failed with status {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(f"the load of {kind.program} {kind.mode} {kind.threads} {kind.driver or ''} failed with status {done.returncode}: "
+                 f"{mode} {options}\n{done.stdout}{done.stderr}")
     if kind.driver and server.ask("driver") != [[kind.driver]]:
         raise Missing(f"the driver {kind.driver} does not work here")
     return {name: float(value) for name, value, _ in (line.split() for line in done.stdout.splitlines())}
