@@ -3,9 +3,13 @@
     echo           messages of 64 bytes there and back, on 64 and on 1,000 connections
     calls          the system calls for each of these messages, by perf and by strace
     accept         connections made, used for one byte and closed
-    transfer       1 GiB in one direction, with a checksum
+    transfer       1 GiB in one direction, with a checksum; also through proxies that splice, or read and write
     connections    the memory of 9,000 connections that have nothing to say
-    uring          what else io_uring offers, each by itself, in the server written by hand; only when it is asked for
+
+Only when they are asked for, because they explain and do not judge:
+
+    own            how much of a message is a server's own code: of its time, by perf, and in instructions, by callgrind
+    uring          what else io_uring offers, each by itself, in the server written by hand
 
 Awake stands beside servers written by hand, in turns within a round; a ratio is that of two neighbours of one round, and the
 median of these is shown. A server with one thread has a processor for itself, and the load generator another one. With two
@@ -24,7 +28,7 @@ import sys
 import tempfile
 
 NAMES = ("echo", "calls", "accept", "transfer", "connections")
-ASKED_FOR = ("uring",)  # they measure the system, and not Awake
+ASKED_FOR = ("own", "uring")
 CONNECTIONS = (64, 1000)
 HELD = 9000
 AIM_OF_RATIO = 1.03
@@ -128,7 +132,8 @@ def load(build, kind, server, mode, **options):
         [build / "bench" / "net" / "load", mode, server.port, *(f"{k}={v}" for k, v in options.items())],
         capture_output=True, text=True, timeout=120, preexec_fn=lambda: os.sched_setaffinity(0, cpus_of_load(kind)))
     if done.returncode != 0:
-        sys.exit(f"the load of {kind.text} failed with status {done.returncode}\n{done.stdout}{done.stderr}")
+        sys.exit(f"the load of {kind.program} {kind.mode} {kind.threads} {kind.driver or ''} failed with status {done.returncode}: "
+                 f"{mode} {options}\n{done.stdout}{done.stderr}")
     if kind.driver and server.ask("driver") != [[kind.driver]]:
         raise Missing(f"the driver {kind.driver} does not work here")
     return {name: float(value) for name, value, _ in (line.split() for line in done.stdout.splitlines())}
@@ -229,15 +234,34 @@ def perf_counts():
     return done.returncode == 0 and re.search(r"^\d+,,syscalls:sys_enter_read", done.stderr, re.MULTILINE)
 
 
+@contextlib.contextmanager
+def perf(server, *arguments):
+    """Watches a server for as long as the `with` does. What perf has to say is then in the list. It takes a while to begin, and
+    tells when it has: what a server did before would be missing."""
+    control, tell = os.pipe()
+    hear, answer = os.pipe()
+    said = []
+    watching = subprocess.Popen(["perf", *arguments, "-p", str(server.process.pid), "-D", "-1", f"--control=fd:{control},{answer}"],
+                                pass_fds=(control, answer), stderr=subprocess.PIPE, text=True)
+    os.close(control)
+    os.close(answer)
+    try:
+        os.write(tell, b"enable\n")
+        os.read(hear, 16)
+        yield said
+    finally:
+        watching.send_signal(signal.SIGINT)
+        said.append(watching.communicate()[1])
+        os.close(tell)
+        os.close(hear)
+
+
 def calls_by_perf(build, kind, connections):
     """{system call: number for a message}, of a server that is not slowed down by being watched."""
     with Server(build, kind) as server:
-        counting = subprocess.Popen(["perf", "stat", "-x,", "-e", ",".join(f"syscalls:sys_enter_{name}" for name in CALLS),
-                                     "-p", str(server.process.pid)], stderr=subprocess.PIPE, text=True)
-        result = load(build, kind, server, "echo", connections=connections, count=60000)
-        counting.send_signal(signal.SIGINT)
-        _, report = counting.communicate()
-    found = re.findall(r"^(\d+),,syscalls:sys_enter_(\w+)", report, re.MULTILINE)
+        with perf(server, "stat", "-x,", "-e", ",".join(f"syscalls:sys_enter_{name}" for name in CALLS)) as said:
+            result = load(build, kind, server, "echo", connections=connections, count=60000)
+    found = re.findall(r"^(\d+),,syscalls:sys_enter_(\w+)", said[0], re.MULTILINE)
     return {name: int(n) / result["count"] for n, name in found}
 
 
@@ -326,14 +350,23 @@ def transfer(build, rounds, show):
         if kind in found.results:
             rows.append((kind.text, f"{found.median(kind, 'rate'):.0f}", ratio_text(found.ratio(kind, "rate")),
                          f"{found.median(kind, 'cpu'):.0f}", ratio_text(found.ratio(kind, "cpu"))))
+    show(rows, (0,))
+    print()
+    proxies(build, rounds, show)
+
+
+def proxies(build, rounds, show):
+    """The same by way of a proxy that lets the kernel move the bytes (splice), and one that reads and writes them."""
+    servers = []
     for driver in ("epoll", "poll", "uring"):
-        proxy = Kind(f"through a proxy of Awake, {driver}", "awake", "proxy", 0, driver)
-        try:
-            results = [through(build, proxy, Kind("", "raw_epoll", "sink", 1)) for _ in range(rounds)]
-        except Missing:
-            continue
-        rows.append((proxy.text, *(f"{statistics.median(r[m] for r in results):.0f}" if m else "" for m in
-                                   ("rate", "", "cpu", ""))))
+        buffered = Kind(f"Awake {driver}, read and written", "awake", "buffered", 0, driver)
+        servers += [buffered, Kind("... spliced", "awake", "proxy", 0, driver, buffered)]
+    found = Rounds(rounds, servers, lambda proxy: through(build, proxy, Kind("", "raw_epoll", "sink", 1)))
+    rows = [("1 GiB through a proxy, a buffer of 64 KiB", "MiB/s", "of the first", "cpu ms of the proxy", "of the first", "spread")]
+    for kind in servers:
+        if kind in found.results:
+            rows.append((kind.text, f"{found.median(kind, 'rate'):.0f}", ratio_text(found.ratio(kind, "rate")),
+                         f"{found.median(kind, 'cpu'):.0f}", ratio_text(found.ratio(kind, "cpu")), found.spread(kind, "cpu")))
     show(rows, (0,))
     print()
 
@@ -374,6 +407,52 @@ def held(build, kind):
         holder.stdin.close()
         holder.wait(20)
     return [(int(a) - int(b)) / HELD for a, b in zip(after, before)]
+
+
+def own_share(build, kind, connections):
+    """The share of the program itself in the processor time of the server, and that of libraries; the rest is the kernel's."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = os.path.join(folder, "perf.data")
+        with Server(build, kind) as server:
+            with perf(server, "record", "-q", "-e", "cpu-clock", "-F", "5000", "-o", data):
+                load(build, kind, server, "echo", connections=connections, milliseconds=1500)
+        report = subprocess.run(["perf", "report", "-q", "-i", data, "--stdio", "--sort", "dso"], capture_output=True, text=True)
+    found = {name: float(share) for share, name in re.findall(r"([0-9.]+)%\s+(\S+)", report.stdout)}
+    itself = found.get(kind.program, 0)
+    return itself, sum(share for name, share in found.items() if not name.startswith("[")) - itself
+
+
+def own_instructions(build, kind, connections):
+    """For a message, outside the kernel; by a longer and a shorter run, as by strace, and like that with fewer waits."""
+    few, many = (count_instructions(build, kind, connections, n) for n in (6000, 26000))
+    return (many - few) / 20000
+
+
+def count_instructions(build, kind, connections, messages):
+    with tempfile.NamedTemporaryFile("r") as report:
+        with Server(build, kind, ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                                  f"--log-file={report.name}"]) as server:
+            load(build, kind, server, "echo", connections=connections, count=messages)
+        return int(re.search(r"Collected : (\d+)", report.read())[1])
+
+
+def own(build, rounds, show):
+    if not shutil.which("perf"):
+        print("a server's own code is not measured: there is no perf\n")
+        return
+    rows = [("own code for a message, one thread", "connections", "of the time", "libraries", "instructions")]
+    for kind in kinds(variants=False):
+        for connections in CONNECTIONS:
+            try:
+                found = [own_share(build, kind, connections) for _ in range(rounds)]
+            except Missing:
+                continue
+            # valgrind does not know all of io_uring.
+            counted = shutil.which("valgrind") and kind.program != "raw_uring" and kind.driver != "uring"
+            rows.append((kind.text, str(connections), *(f"{statistics.median(column):.1f} %" for column in zip(*found)),
+                         f"{own_instructions(build, kind, connections):.0f}" if counted else ""))
+    show(rows, (0,))
+    print()
 
 
 # What is tried out in the raw server, by the words that it knows.
@@ -450,6 +529,6 @@ def uring(build, rounds, show):
 
 def measure(build, names, rounds, show):
     for name, run in (("echo", echo), ("calls", calls), ("accept", accept), ("transfer", transfer),
-                      ("connections", connections), ("uring", uring)):
+                      ("connections", connections), ("own", own), ("uring", uring)):
         if name in names:
             run(build, rounds, show)

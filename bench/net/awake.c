@@ -8,6 +8,7 @@
  *               served. For many connections that have nothing to say
  *     sink      reads a transfer to its end, and answers with its checksum
  *     proxy     passes everything on to the port that follows THREADS, and back
+ *     buffered  the same without aw_copy_bidirectional: what was read into a buffer is written
  *
  * THREADS is how many workers there are; 0: on the current thread. "per-core" after it: they do not steal, and
  * each has a listener of its own; "ahead": connections are accepted before the loop asks for them. AWAKE_DRIVER says
@@ -129,6 +130,41 @@ AW_ASYNC(int, proxy, aw_conn *conn; aw_conn * server; aw_reader there; aw_reader
     AW_END;
 }
 
+/* One direction of the proxy below, until it ends; then the other side is told. */
+AW_ASYNC(int, pass_on, aw_conn *from; aw_conn * to; char *buffer; aw_io io; aw_transfer all;) {
+    AW_BEGIN;
+    for (;;) {
+        AW_AWAIT(self->io, aw_read(self->from, self->buffer, PROXY_BUFFER));
+        if (self->io.out <= 0) break;
+        AW_AWAIT(self->all, aw_write_all(self->to, self->buffer, (size_t)self->io.out));
+        if (self->all.out < 0) AW_RETURN((int)self->all.out);
+    }
+    if (self->io.out < 0) AW_RETURN(self->io.out);
+    AW_AWAIT(self->io, aw_shutdown(self->to));
+    AW_RETURN(self->io.out == -ENOTCONN ? 0 : self->io.out); /* it has gone already */
+    AW_END;
+}
+
+AW_ASYNC(int, buffered, aw_conn *conn; aw_conn * server; char *there; char *back;
+         aw_connect_future connect; AW_TRY_JOIN(struct pass_on, struct pass_on) both;) {
+    AW_BEGIN;
+    AW_AWAIT(self->connect, aw_connect(&self->server, &behind));
+    if (self->connect.out < 0) AW_RETURN(self->connect.out);
+    self->there = malloc(PROXY_BUFFER);
+    self->back = malloc(PROXY_BUFFER);
+    net_check(self->there && self->back, "buffers");
+    AW_AWAIT_TRY_JOIN(
+        self->both, AW_CALL(pass_on, .from = self->conn, .to = self->server, .buffer = self->there),
+        AW_CALL(pass_on, .from = self->server, .to = self->conn, .buffer = self->back));
+    AW_RETURN(self->both.out);
+    AW_FINALLY;
+    free(self->there);
+    free(self->back);
+    aw_close(self->server);
+    aw_close(self->conn);
+    AW_END;
+}
+
 static void spawn_for(aw_conn *conn) {
     if (server_mode("fiber"))
         aw_task_drop(aw_spawn(AW_CALL(echo_fiber, .conn = conn)));
@@ -136,6 +172,8 @@ static void spawn_for(aw_conn *conn) {
         aw_task_drop(aw_spawn(AW_CALL(echo_lean, .conn = conn)));
     else if (server_mode("proxy"))
         aw_task_drop(aw_spawn(AW_CALL(proxy, .conn = conn)));
+    else if (server_mode("buffered"))
+        aw_task_drop(aw_spawn(AW_CALL(buffered, .conn = conn)));
     else if (server_mode("sink"))
         aw_task_drop(aw_spawn(AW_CALL(sink, .conn = conn)));
     else
@@ -202,7 +240,7 @@ int main(int argc, char **argv) {
     options.workers = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     options.flavour = options.workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
     if (argc > 3 && strcmp(argv[3], "per-core") == 0) options.flavour = AW_THREAD_PER_CORE;
-    if (argc > 3 && strcmp(argv[1], "proxy") == 0) {
+    if (argc > 3 && (strcmp(argv[1], "proxy") == 0 || strcmp(argv[1], "buffered") == 0)) {
         char text[32];
         snprintf(text, sizeof text, "127.0.0.1:%s", argv[3]);
         net_check(aw_addr_parse(&behind, text) == 0, "a port");
