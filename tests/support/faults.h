@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -64,6 +65,10 @@ static uint32_t fault_shorter; /* so many moved fewer than they were asked to */
 /* The next operation of io_uring waits for this instead, if it is not 0: so it notices nothing. Atomic. */
 __attribute__((unused)) static int fault_deaf;
 
+/* One call in so many lets other threads go first, between what the library has looked at and what the system does; 0:
+ * none. Atomic. */
+static uint32_t fault_hesitates;
+
 __attribute__((unused)) static void fault_set(enum fault_call call, int error, uint32_t every,
                                               uint32_t times) {
     struct fault *f = &faults[call];
@@ -94,6 +99,8 @@ __attribute__((unused)) static uint32_t fault_count(enum fault_call call) {
 static bool fault(enum fault_call call) {
     struct fault *f = &faults[call];
     uint32_t n = __atomic_fetch_add(&f->calls, 1, __ATOMIC_RELAXED);
+    uint32_t hesitates = __atomic_load_n(&fault_hesitates, __ATOMIC_RELAXED);
+    if (hesitates && n % hesitates == 0) sched_yield();
     int error = __atomic_load_n(&f->error, __ATOMIC_ACQUIRE);
     if (!error) return false;
     uint32_t every = __atomic_load_n(&f->every, __ATOMIC_RELAXED);
