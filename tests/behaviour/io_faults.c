@@ -465,6 +465,31 @@ ON_URING(a_ring_that_cannot_be_had_yet_is_had_later) {
     workers_end(rt, &m);
 }
 
+#ifdef AW_URING
+/* Systems before 6.1 have none. */
+static bool rings_can_have_owners(void) {
+    struct io_uring u;
+    struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN};
+    if (__real_io_uring_queue_init_params(1, &u, &p)) return false;
+    io_uring_queue_exit(&u);
+    return true;
+}
+
+/* So what the thread does outside of the runtime is not interrupted. Where tasks are stolen, others look into it too. */
+ON_URING(a_ring_is_that_of_one_thread_where_nothing_is_stolen) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    bool alone = !how.workers || how.per_core;
+    if (!rings_can_have_owners()) SKIP("rings have no owners here");
+    STORE(fault_rings_alone, 0);
+    STORE(fault_rings_shared, 0);
+    exchange_all(rt, 1000);
+    CHECK_EQ(LOAD(fault_rings_alone) > 0, alone);
+    CHECK_EQ(LOAD(fault_rings_shared) > 0, !alone);
+    workers_end(rt, &m);
+}
+#endif
+
 struct foreign {
     aw_runtime *rt;
     aw_conn *conn;

@@ -253,8 +253,29 @@ WRAP(int, pipe2, (int fds[2], int flags), fds, flags)
         return fault(F_##name) ? -errno : __real_##name(__VA_ARGS__);                              \
     }
 
-WRAP_URING(io_uring_queue_init_params,
-           (unsigned entries, struct io_uring *u, struct io_uring_params *p), entries, u, p)
+/* Rings that were made for one thread, and for all. Atomic. */
+static uint32_t fault_rings_alone, fault_rings_shared;
+
+static void fault_note_ring(uint32_t flags) {
+    const uint32_t alone = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                           IORING_SETUP_R_DISABLED;
+    if ((flags & alone) == alone) __atomic_fetch_add(&fault_rings_alone, 1, __ATOMIC_RELAXED);
+    if ((flags & alone) == 0) __atomic_fetch_add(&fault_rings_shared, 1, __ATOMIC_RELAXED);
+}
+
+int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
+                                      struct io_uring_params *p);
+int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
+                                      struct io_uring_params *p);
+int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
+                                      struct io_uring_params *p) {
+    if (fault(F_io_uring_queue_init_params)) return -errno;
+    uint32_t flags = p->flags;
+    int error = __real_io_uring_queue_init_params(entries, u, p);
+    if (!error) fault_note_ring(flags);
+    return error;
+}
+
 WRAP_URING(io_uring_register, (unsigned fd, unsigned what, const void *about, unsigned count), fd,
            what, about, count)
 WRAP_URING(io_uring_enter2,
