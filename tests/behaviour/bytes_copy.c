@@ -422,7 +422,8 @@ ON_EACH_DRIVER(what_is_in_the_pipe_goes_into_the_buffer) {
     workers_end(rt, NULL);
 }
 
-/* Without descriptors for a pipe it goes on as it began. */
+/* Without descriptors for a pipe it goes on as it began. (Workers would have made one before there are none left, or have none
+ * for a driver of their own.) */
 ON_EACH_DRIVER(without_descriptors_a_copy_uses_its_buffer) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *in[2], *out[2];
