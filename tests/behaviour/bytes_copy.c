@@ -163,16 +163,36 @@ ON_DRIVERS(a_half_closed_proxy_passes_the_answer_on) {
     workers_end(rt, &m);
 }
 
+/* The one is cut off while the other says nothing: who waits there does not wait on. */
 ON_DRIVERS(an_error_on_one_side_ends_both) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *client[2], *server[2];
+    io_pair(client);
+    tcp_pair(server);
+    struct proxy *p = aw_spawn_on(rt, AW_CALL(proxy, .a = client[1], .b = server[0]));
+    io_wait_for(rt, client[1], 0, 1);
+    io_wait_for(rt, server[0], 0, 1);
+    cut_off(server[1]);
+    aw_close(server[1]);
+    CHECK_EQ(join_status(rt, &p->future), 0);
+    CHECK_EQ(aw_task_take(p), -ECONNRESET);
+    CHECK_EQ(io_waiting(client[1], 0), 0);
+    aw_close(client[0]);
+    aw_close(client[1]);
+    aw_close(server[0]);
+    workers_end(rt, &m);
+}
+
+/* That way has ended already, but what comes by the other cannot be written any more. */
+ON_DRIVERS(an_end_on_one_side_does_not_hide_the_error_of_the_other) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *client[2], *server[2];
     io_pair(client);
     io_pair(server);
     struct proxy *p = aw_spawn_on(rt, AW_CALL(proxy, .a = client[1], .b = server[0]));
-    aw_close(
-        server
-            [1]); /* the client says nothing, but the other way ends; then it cannot be written to */
+    aw_close(server[1]);
     CHECK_EQ(aw_block_on(rt, aw_write(client[0], "x", 1)), 1);
     CHECK_EQ(join_status(rt, &p->future), 0);
     CHECK_EQ(aw_task_take(p), -EPIPE);
@@ -183,7 +203,7 @@ ON_DRIVERS(an_error_on_one_side_ends_both) {
 }
 
 /* What has no half to close: a pipe, which ends when it is closed. */
-ON_EACH_DRIVER(an_end_is_passed_on_as_far_as_that_is_possible) {
+ON_DRIVERS(an_end_is_passed_on_as_far_as_that_is_possible) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *in, *out, *ends[2];
     char room[2][64], to[4];
@@ -402,7 +422,8 @@ ON_EACH_DRIVER(what_is_in_the_pipe_goes_into_the_buffer) {
     workers_end(rt, NULL);
 }
 
-/* Without descriptors for a pipe it goes on as it began. */
+/* Without descriptors for a pipe it goes on as it began. (Workers would have made one before there are none left, or have none
+ * for a driver of their own.) */
 ON_EACH_DRIVER(without_descriptors_a_copy_uses_its_buffer) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *in[2], *out[2];

@@ -288,7 +288,7 @@ AW_ASYNC(int, read_for, uint64_t time; aw_conn * ends[2]; char byte; AW_TIMEOUT(
     AW_END;
 }
 
-TEST(a_runtime_that_would_poll_uses_epoll) {
+TEST(a_runtime_that_would_poll_is_embedded_by_epoll) {
     memory m;
     aw_runtime *rt = embedded("poll", &m);
     aw_io_counters io;

@@ -97,7 +97,7 @@ static void close_it(acting *self) {
     if (c) aw_close(c);
 }
 
-/* The waker that is woken is that of an operation on it. */
+/* The waker that is woken is that of an operation on it. Woken by a close it closes once more, what was kept. */
 static void close_in_a_wake(struct io_setup how, bool by_close) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
@@ -111,15 +111,16 @@ static void close_in_a_wake(struct io_setup how, bool by_close) {
     CHECK_EQ(POLL_ACTING(&first, &a), AW_PENDING);
     CHECK_EQ(POLL_ACTING(&second, &other), AW_PENDING);
     aw_leave(before);
+    if (by_close) aw_conn_keep(ends[1]);
     STORE(closed_in_a_wake, ends[1]);
     if (by_close) {
-        closed_in_a_wake = NULL; /* it closes itself: once */
         aw_close(ends[1]);
     } else {
         CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
     }
     while (LOAD(a.wakes) == 0 || LOAD(other.wakes) == 0)
         run_a_while(rt);
+    CHECK(LOAD(closed_in_a_wake) == NULL);
     before = aw_enter(rt);
     CHECK_EQ(POLL_ACTING(&first, &a), AW_READY);
     CHECK_EQ(POLL_ACTING(&second, &other), AW_READY);

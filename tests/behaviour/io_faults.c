@@ -175,6 +175,26 @@ static void interrupt_everywhere(uint32_t every) {
         fault_set(calls[i], EINTR, every, UINT32_MAX);
 }
 
+/* Those that this driver makes: by io_uring only what goes into a pipe is a call of its own. */
+static void check_interrupted(const char *driver) {
+    bool uring = strcmp(driver, "uring") == 0, epoll = strcmp(driver, "epoll") == 0;
+    CHECK_GT(fault_count(F_write), 0u);
+    CHECK_GT(fault_count(F_writev), 0u);
+    if (uring) {
+        CHECK_GT(fault_count(F_aw__uring_push), 0u);
+        CHECK_GT(fault_count(F_io_uring_enter2), 0u);
+        return;
+    }
+    CHECK_GT(fault_count(F_read), 0u);
+    CHECK_GT(fault_count(F_readv), 0u);
+    CHECK_GT(fault_count(F_recv), 0u);
+    CHECK_GT(fault_count(F_send), 0u);
+    CHECK_GT(fault_count(F_sendmsg), 0u);
+    CHECK_GT(epoll ? fault_count(F_epoll_wait) + fault_count(F_epoll_pwait2)
+                   : fault_count(F_poll) + fault_count(F_ppoll),
+             0u);
+}
+
 ON_DRIVERS(an_interrupted_call_is_made_again) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -183,6 +203,7 @@ ON_DRIVERS(an_interrupted_call_is_made_again) {
     exchange_all(rt, 20000);
     interrupt_everywhere(5);
     exchange_all(rt, 20000);
+    check_interrupted(how.driver);
     workers_end(rt, &m);
 }
 
@@ -379,19 +400,28 @@ ON_DRIVERS(who_waits_makes_no_calls) {
     idle_for_a_while(how, 12);
 }
 
-/* As old lists of what a container may do forbid it. */
-ON_DRIVERS(a_sleep_that_is_forbidden_is_slept_in_another_way) {
+/* As old lists of what a container may do forbid it. The other drivers sleep by calls that are as old as they are. */
+static void sleep_in_another_way(struct io_setup how) {
     fault_set(F_epoll_pwait2, EPERM, 0, UINT32_MAX);
     idle_for_a_while(how, 12);
+    CHECK_GE(fault_count(F_epoll_pwait2), 1u);
+}
+TEST(a_sleep_that_is_forbidden_is_slept_in_another_way_by_epoll) {
+    sleep_in_another_way((struct io_setup){"epoll", 0, false});
+}
+TEST(a_sleep_that_is_forbidden_is_slept_in_another_way_by_epoll_with_a_thread_per_core) {
+    sleep_in_another_way((struct io_setup){"epoll", 2, true});
 }
 
-ON_DRIVERS(a_system_that_is_busy_is_asked_again) {
+ON_URING(a_system_that_is_busy_is_asked_again) {
     static const int errors[] = {EAGAIN, EBUSY, EINTR};
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        uint32_t before = fault_count(F_io_uring_enter2);
         fault_set(F_io_uring_enter2, errors[i], 1, UINT32_MAX);
         exchange_all(rt, 20000);
+        CHECK_GT(fault_count(F_io_uring_enter2), before);
     }
     workers_end(rt, &m);
 }
@@ -435,6 +465,31 @@ ON_URING(a_ring_that_cannot_be_had_yet_is_had_later) {
     workers_end(rt, &m);
 }
 
+#ifdef AW_URING
+/* Systems before 6.1 have none. */
+static bool rings_can_have_owners(void) {
+    struct io_uring u;
+    struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN};
+    if (__real_io_uring_queue_init_params(1, &u, &p)) return false;
+    io_uring_queue_exit(&u);
+    return true;
+}
+
+/* So what the thread does outside of the runtime is not interrupted. Where tasks are stolen, others look into it too. */
+ON_URING(a_ring_is_that_of_one_thread_where_nothing_is_stolen) {
+    memory m;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    bool alone = !how.workers || how.per_core;
+    if (!rings_can_have_owners()) SKIP("rings have no owners here");
+    STORE(fault_rings_alone, 0);
+    STORE(fault_rings_shared, 0);
+    exchange_all(rt, 1000);
+    CHECK_EQ(LOAD(fault_rings_alone) > 0, alone);
+    CHECK_EQ(LOAD(fault_rings_shared) > 0, !alone);
+    workers_end(rt, &m);
+}
+#endif
+
 struct foreign {
     aw_runtime *rt;
     aw_conn *conn;
@@ -450,11 +505,9 @@ static void *read_foreign(void *arg) {
 }
 
 /* A plain thread cannot hand over what it has queued, and goes to sleep: the owner does it. */
-ON_DRIVERS(what_one_thread_fails_to_hand_over_another_does) {
-    if (!how.workers || how.per_core) /* somebody has to run it meanwhile */
-        how = (struct io_setup){how.driver, 2, false};
+static void fail_to_hand_over(uint32_t workers) {
     memory m;
-    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", workers, false}, &m, NULL);
     aw_conn *ends[2];
     io_pair(ends);
     exchange(rt, io_pair, false, 100); /* they have their rings, and sleep there */
@@ -469,9 +522,17 @@ ON_DRIVERS(what_one_thread_fails_to_hand_over_another_does) {
         CHECK_EQ(f.out, 1);
         fault_set(F_io_uring_enter2, EAGAIN, 0, 0);
     }
+    CHECK_EQ(fault_count(F_io_uring_enter2), 20u);
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);
+}
+/* Somebody has to run it meanwhile. */
+TEST(what_one_thread_fails_to_hand_over_another_does_by_uring_on_2_workers) {
+    fail_to_hand_over(2);
+}
+TEST(what_one_thread_fails_to_hand_over_another_does_by_uring_on_8_workers) {
+    fail_to_hand_over(8);
 }
 
 /* ---- Full queues ---------------------------------------------------------------------------------- */

@@ -30,35 +30,85 @@ static struct take_turns take_turns(const uint32_t *done, uint32_t *turns) {
     return (struct take_turns){AW_FUTURE_INIT(&take_turns_type), 0, done, turns};
 }
 
-/* How many turns the other one had, beside a loop in which each operation could be done at once. */
-AW_ASYNC(int, do_in_a_loop, aw_conn *conn; uint32_t what; uint32_t turns, done, before; int i;
-         char byte; struct take_turns * other; aw_task_join_future join; aw_yield pause;
-         aw_io io;) {
+/* Polls what it is given a pointer to, and counts. */
+struct counter {
+    aw_future future;
+    int out;
+    aw_future *inner;
+    int *polls;
+};
+
+static aw_poll counter_poll(aw_future *self, aw_cx *cx) {
+    struct counter *c = (struct counter *)self;
+    ++*c->polls;
+    return aw_future_poll(c->inner, cx);
+}
+
+static aw_poll counter_cancel(aw_future *self, aw_cx *cx) {
+    return aw_future_cancel(((struct counter *)self)->inner, cx);
+}
+
+static const aw_future_type counter_type = {
+    AW_TYPE_OF(struct counter, "counter"),
+    .poll = counter_poll,
+    .cancel = counter_cancel,
+};
+
+/* How many polls a future needs as a task. */
+static int polls_of(aw_runtime *rt, aw_future *f) {
+    int polls = 0;
+    CHECK_EQ(RUN(rt, ((struct counter){AW_FUTURE_INIT(&counter_type), 0, f, &polls})), 0);
+    return polls;
+}
+
+/* One for each 128 that were done before another was tried. */
+static int expected_polls(int operations) {
+    return (operations - 1) / 128 + 1;
+}
+
+/* ---- One after the other ------------------------------------------------------------------------ */
+
+AW_ASYNC(int, do_in_a_loop, aw_conn *conn; uint32_t what; const uint32_t *turns; uint32_t had;
+         int i; char byte; aw_io io;) {
     AW_BEGIN;
-    self->other = aw_spawn(take_turns(&self->done, &self->turns));
-    while (!LOAD(self->turns))
-        AW_AWAIT(self->pause, aw_yield_now());
-    self->before = LOAD(self->turns);
-    for (self->i = 0; self->i < OPERATIONS; self->i++) {
+    self->had = LOAD(*self->turns);
+    for (; self->i < OPERATIONS; self->i++) {
         AW_AWAIT(self->io, aw__io(self->conn, self->what, &self->byte, 1));
         CHECK_GE(self->io.out, 0);
     }
-    self->before = LOAD(self->turns) - self->before;
-    STORE(self->done, 1);
-    AW_AWAIT(self->join, aw_task_join(self->other));
-    aw_task_drop(self->other);
-    AW_RETURN((int)self->before);
+    self->had = LOAD(*self->turns) - self->had;
+    AW_RETURN(0);
     AW_END;
 }
 
-/* On one thread, whatever the flavour. */
-static void loop_beside_another(struct io_setup how, aw_conn *ends[2], uint32_t what) {
+AW_ASYNC(int, until_turned, const uint32_t *turns; aw_yield pause;) {
+    AW_BEGIN;
+    while (!LOAD(*self->turns))
+        AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(0);
+    AW_END;
+}
+
+/* On one thread, whatever the flavour. Each operation could be done at once. */
+static void loop_beside_another(struct io_setup how, aw_conn *ends[2], uint32_t what, bool given) {
     memory m;
     how.workers = how.workers != 0;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    int turns = RUN(rt, AW_CALL(do_in_a_loop, .conn = ends[0], .what = what));
-    CHECK_GE(turns,
-             OPERATIONS / 128 / 4); /* a worker may run what was woken last a few times in a row */
+    uint32_t done = 0, turns = 0;
+    struct take_turns *other = aw_spawn_on(rt, take_turns(&done, &turns));
+    CHECK_EQ(aw_block_on(rt, AW_CALL(until_turned, .turns = &turns)), 0);
+    struct do_in_a_loop f = AW_CALL(do_in_a_loop, .conn = ends[0], .what = what, .turns = &turns);
+    int polls = polls_of(rt, &f.future);
+    /* What the system is given, the task waits for. */
+    if (given && strcmp(how.driver, "uring") == 0)
+        CHECK_GT(polls, OPERATIONS);
+    else
+        CHECK_EQ(polls, expected_polls(OPERATIONS));
+    /* The other one had them. (A worker that is held up may have it among what it looks at less often.) */
+    if (!how.workers) CHECK_GE(f.had, (uint32_t)expected_polls(OPERATIONS) - 1);
+    STORE(done, 1);
+    CHECK_EQ(join_status(rt, &other->future), 0);
+    aw_task_drop(other);
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);
@@ -73,21 +123,60 @@ static void tcp_pair_with_bytes(aw_conn *ends[2]) {
 ON_DRIVERS(who_reads_what_is_there_lets_others_have_their_turn) {
     aw_conn *ends[2];
     tcp_pair_with_bytes(ends);
-    loop_beside_another(how, ends, AW_IO_READ);
+    loop_beside_another(how, ends, AW_IO_READ, true);
 }
 ON_DRIVERS(who_writes_where_there_is_room_lets_others_have_their_turn) {
     aw_conn *ends[2];
     tcp_pair(ends);
-    loop_beside_another(how, ends, AW_IO_WRITE);
+    loop_beside_another(how, ends, AW_IO_WRITE, true);
 }
 /* Of this the system is given nothing by any driver. */
 ON_DRIVERS(who_writes_to_a_pipe_lets_others_have_their_turn) {
     aw_conn *ends[2];
     pipe_pair(ends);
-    loop_beside_another(how, ends, AW_IO_WRITE);
+    loop_beside_another(how, ends, AW_IO_WRITE, false);
 }
 ON_DRIVERS(who_asks_again_and_again_lets_others_have_their_turn) {
     aw_conn *ends[2];
     tcp_pair_with_bytes(ends);
-    loop_beside_another(how, ends, AW_IO_READABLE);
+    loop_beside_another(how, ends, AW_IO_READABLE, true);
+}
+
+/* ---- Inside of others --------------------------------------------------------------------------- */
+
+typedef AW_SELECT(aw_io, aw_never) written_or_never;
+typedef AW_JOIN(aw_io, aw_io) written_twice;
+
+AW_ASYNC(int, select_in_a_loop, aw_conn *conn; int i; written_or_never s;) {
+    AW_BEGIN;
+    for (; self->i < OPERATIONS; self->i++) {
+        AW_AWAIT_SELECT(self->s, aw_write(self->conn, "x", 1), aw_never_ready());
+        CHECK_EQ(aw_select_winner(&self->s), 0);
+    }
+    AW_RETURN(0);
+    AW_END;
+}
+
+AW_ASYNC(int, join_in_a_loop, aw_conn *conn; int i; written_twice j;) {
+    AW_BEGIN;
+    for (; self->i < OPERATIONS; self->i += 2)
+        AW_AWAIT_JOIN(self->j, aw_write(self->conn, "x", 1), aw_write(self->conn, "y", 1));
+    AW_RETURN(0);
+    AW_END;
+}
+
+/* To a pipe: no driver has to wait. */
+ON_DRIVERS(who_writes_inside_a_select_or_a_join_lets_others_have_their_turn) {
+    memory m;
+    how.workers = how.workers != 0;
+    aw_runtime *rt = io_runtime(how, &m, NULL);
+    aw_conn *ends[2];
+    pipe_pair(ends);
+    struct select_in_a_loop s = AW_CALL(select_in_a_loop, .conn = ends[0]);
+    struct join_in_a_loop j = AW_CALL(join_in_a_loop, .conn = ends[0]);
+    CHECK_EQ(polls_of(rt, &s.future), expected_polls(OPERATIONS));
+    CHECK_EQ(polls_of(rt, &j.future), expected_polls(OPERATIONS));
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, &m);
 }

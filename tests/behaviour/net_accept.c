@@ -172,11 +172,11 @@ static void outlive_a_lack_of_descriptors(struct io_setup how, const aw_listen_o
 }
 
 /* It would be a long pause, and the time is virtual: nothing but the close can end it. */
-TEST(a_close_ends_the_pause_of_who_waits_for_descriptors) {
+ON_EACH_THAT_TELLS(a_close_ends_the_pause_of_who_waits_for_descriptors) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     o.flavour = AW_CURRENT_THREAD;
-    o.driver = "epoll";
+    o.driver = how.driver;
     o.paused = true;
     o.keep_tasks = true;
     o.log = keep_log;
@@ -469,7 +469,7 @@ ON_DRIVERS(a_cancelled_accept_leaves_its_place_to_the_next) {
 }
 
 /* Without memory for a connection it is lost, and the listener goes on. */
-ON_EACH_DRIVER(a_lack_of_memory_is_outlived) {
+ON_DRIVERS(a_lack_of_memory_is_outlived) {
     kept_log log = KEPT_LOG;
     memory m;
     aw_runtime *rt = io_runtime(how, &m, &log);
@@ -479,8 +479,8 @@ ON_EACH_DRIVER(a_lack_of_memory_is_outlived) {
     aw_listener *l = listen_here(AF_INET, NULL, &at);
     struct accept_one *t = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &c));
     run_a_while(rt);
-    int lost = plain_client(&at);
     STORE(m.refuse, 1);
+    int lost = plain_client(&at);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(1))), 0);
     CHECK_EQ(read(lost, &byte, 1), 0);
     STORE(m.refuse, 0);

@@ -220,7 +220,7 @@ ON_DRIVERS(when_all_fail_the_error_is_that_of_the_first) {
 }
 
 /* A listener on each, with a queue of its own: the order of attempts is the order in which they refuse. */
-ON_EACH_DRIVER(families_take_turns) {
+ON_DRIVERS(families_take_turns) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     static const struct {
         const char *given, *tried;
@@ -349,7 +349,7 @@ ON_DRIVERS(localhost_is_found) {
     workers_end(rt, NULL);
 }
 
-ON_EACH_DRIVER(numbers_are_found_without_a_thread) {
+ON_DRIVERS(numbers_are_found_without_a_thread) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr found[2], six = aw_addr_loopback(AF_INET6, 80), four = aw_addr_loopback(AF_INET, 81);
     name_error = EAI_FAIL; /* the system is not asked */
@@ -362,7 +362,7 @@ ON_EACH_DRIVER(numbers_are_found_without_a_thread) {
     workers_end(rt, NULL);
 }
 
-ON_EACH_DRIVER(as_many_addresses_are_stored_as_there_is_room_for) {
+ON_DRIVERS(as_many_addresses_are_stored_as_there_is_room_for) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr found[8];
     for (int i = 0; i < 5; i++)
@@ -379,7 +379,7 @@ ON_EACH_DRIVER(as_many_addresses_are_stored_as_there_is_room_for) {
     workers_end(rt, NULL);
 }
 
-ON_EACH_DRIVER(what_cannot_be_found_is_told_apart) {
+ON_DRIVERS(what_cannot_be_found_is_told_apart) {
     static const struct {
         int eai, error;
     } cases[] = {{EAI_NONAME, -ENOENT},

@@ -505,7 +505,7 @@ TEST(each_worker_accepts_for_itself_by_uring) {
 
 /* ---- Sharing the work --------------------------------------------------------------------------- */
 
-enum { SPREAD = 64, TALKS = 50, ATTEMPTS = 100 };
+enum { SPREAD = 64, TALKS = 25, ATTEMPTS = 8 };
 
 /* All say something, and then hear it, so often. */
 static void talk_to_all(const int clients[SPREAD]) {
@@ -518,32 +518,44 @@ static void talk_to_all(const int clients[SPREAD]) {
     }
 }
 
-/* Whether each of two workers has at least a quarter of the polls. */
-static bool share(aw_runtime *rt, const int clients[SPREAD]) {
-    uint64_t before[2], polls[2];
+/* How many polls each of two workers had meanwhile. */
+static void share(aw_runtime *rt, const int clients[SPREAD], uint64_t polls[2]) {
+    uint64_t before[2];
     for (uint32_t w = 0; w < 2; w++)
         before[w] = counters_of(rt, w).polls;
     talk_to_all(clients);
     for (uint32_t w = 0; w < 2; w++)
         polls[w] = counters_of(rt, w).polls - before[w];
-    return 4 * polls[0] >= polls[0] + polls[1] && 4 * polls[1] >= polls[0] + polls[1];
 }
 
-/* One task accepts them all. How well it works out is also up to what else the machine does: it has to, once. */
+static bool has_one_part_in(uint64_t n, const uint64_t polls[2]) {
+    return n * polls[0] >= polls[0] + polls[1] && n * polls[1] >= polls[0] + polls[1];
+}
+
+/* One task accepts them all. By io_uring a connection waits where its task runs, and so they are shared out again and
+ * again. A descriptor that waits by the others stays with the driver of the worker that waited first: what comes is found there,
+ * and the other worker has what it steals, which is up to what else the machine does. In all, nobody is left out. */
 ON_EACH_DRIVER(connections_that_were_accepted_on_one_worker_spread) {
     how.workers = 2;
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     uint32_t served = 0;
-    int clients[SPREAD], attempts = 0;
+    int clients[SPREAD], even = 0;
+    uint64_t polls[2], all[2] = {0};
     aw_addr at;
     aw_listener *l = listen_here(AF_INET, NULL, &at);
     aw_listener_keep(l); /* it may still be on its way to the next accept */
     struct serve *s = aw_spawn_on(rt, AW_CALL(serve, .l = l, .served = &served));
     for (int i = 0; i < SPREAD; i++)
         clients[i] = plain_client(&at);
-    while (!share(rt, clients))
-        CHECK_LT(++attempts, ATTEMPTS);
+    for (int i = 0; i < ATTEMPTS; i++) {
+        share(rt, clients, polls);
+        even += has_one_part_in(4, polls);
+        all[0] += polls[0];
+        all[1] += polls[1];
+    }
+    CHECK(has_one_part_in(16, all));
+    if (strcmp(how.driver, "uring") == 0) CHECK_GT(even, ATTEMPTS / 2);
     CHECK_EQ(LOAD(served), SPREAD);
     for (int i = 0; i < SPREAD; i++)
         close(clients[i]);
@@ -568,7 +580,7 @@ TEST(when_one_of_several_cannot_listen_none_does) {
 
 /* ---- Bad input --------------------------------------------------------------------------------- */
 
-ON_EACH_DRIVER(what_makes_no_sense_is_refused) {
+ON_DRIVERS(what_makes_no_sense_is_refused) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     size_t before = open_fds();
     aw_addr at = aw_addr_loopback(AF_INET, 0), none = {0}, local, odd = at;

@@ -131,7 +131,7 @@ ON_DRIVERS(a_peer_can_be_given_later) {
     workers_end(rt, NULL);
 }
 
-ON_EACH_DRIVER(what_is_too_long_or_makes_no_sense_is_refused) {
+ON_DRIVERS(what_is_too_long_or_makes_no_sense_is_refused) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     size_t before = open_sockets();
     static char big[70000];

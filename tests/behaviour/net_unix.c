@@ -264,7 +264,7 @@ ON_DRIVERS(pairs_are_connected) {
     workers_end(rt, &m);
 }
 
-ON_EACH_DRIVER(the_other_end_is_known) {
+ON_DRIVERS(the_other_end_is_known) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2], *tcp[2];
     aw_unix_peer who;
@@ -459,7 +459,7 @@ ON_DRIVERS(descriptors_that_nobody_takes_are_closed) {
     workers_end(rt, NULL);
 }
 
-ON_EACH_DRIVER(what_cannot_be_sent_is_refused) {
+ON_DRIVERS(what_cannot_be_sent_is_refused) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     int fds[AW_FDS_MOST + 1] = {0}, bad = 9999, count;

@@ -3,15 +3,18 @@
  * Many connections at once that are opened, used, given up and closed from all sides. Each has bytes of its own: a byte of
  * another one would mean that an operation outlived its descriptor. What arrives is what was sent, from the
  * beginning on; all of it, when both ends were closed in order. */
+#define _GNU_SOURCE
 #include "support/io_ends.h"
+
+#include "support/faults.h"
 
 typedef AW_TIMEOUT(aw_io) io_timeout;
 
 /* ---- Close and open again ------------------------------------------------------------------------- */
 
 /* To the end, or until somebody closes it. */
-AW_ASYNC(int, read_own, aw_conn *conn; uint32_t stream; uint64_t at; unsigned char in[24];
-         aw_io io;) {
+AW_ASYNC(int, read_own, aw_conn *conn; uint32_t stream; uint32_t * ended; uint64_t at;
+         unsigned char in[24]; aw_io io;) {
     AW_BEGIN;
     for (;;) {
         AW_AWAIT(self->io, aw_read(self->conn, self->in, sizeof self->in));
@@ -23,17 +26,24 @@ AW_ASYNC(int, read_own, aw_conn *conn; uint32_t stream; uint64_t at; unsigned ch
     AW_RETURN(0);
     AW_FINALLY;
     aw_conn_drop(self->conn);
+    if (self->ended) ADD(*self->ended, 1);
     AW_END;
 }
+
+enum { EARLY = 6, LATER = 10 };
 
 /* Numbers are used again at once: who is late reads from or writes to another's connection. */
 AW_ASYNC(int, reopen, uint32_t lane; int rounds; int i; uint32_t stream; uint64_t random;
          aw_conn * ends[2]; struct read_own * reader; struct read_own * before;
-         unsigned char bytes[16]; aw_io io; AW_TIMEOUT(aw_io) t; aw_task_join_future join;) {
+         unsigned char bytes[EARLY + LATER]; aw_io io; AW_TIMEOUT(aw_io) t;
+         aw_task_join_future join;) {
     AW_BEGIN;
     for (self->i = 0; self->i < self->rounds; self->i++) {
         self->stream = self->lane * 1000003u + (uint32_t)self->i;
         io_pair(self->ends);
+        /* At once, and by nobody's ring: it is there before who is late. */
+        pattern_fill(self->stream, 0, self->bytes, sizeof self->bytes);
+        CHECK_EQ(write(aw_conn_fd(self->ends[0]), self->bytes, EARLY), EARLY);
         aw_conn_keep(self->ends[1]);
         self->reader = aw_spawn(AW_CALL(read_own, .conn = self->ends[1], .stream = self->stream));
         if (self->before) {
@@ -42,10 +52,9 @@ AW_ASYNC(int, reopen, uint32_t lane; int rounds; int i; uint32_t stream; uint64_
             aw_task_drop(self->before);
         }
         self->before = self->reader;
-        pattern_fill(self->stream, 0, self->bytes, sizeof self->bytes);
         if (chance(&self->random, 4) == 0) {
-            AW_AWAIT(self->io, aw_write(self->ends[0], self->bytes, sizeof self->bytes));
-            CHECK_EQ(self->io.out, (int)sizeof self->bytes);
+            AW_AWAIT(self->io, aw_write(self->ends[0], self->bytes + EARLY, LATER));
+            CHECK_EQ(self->io.out, LATER);
         }
         if (chance(&self->random, 2)) { /* a read that is given up: there is nothing */
             AW_AWAIT_FOR(self->t, test_random(&self->random) % 10000,
@@ -66,7 +75,51 @@ AW_ASYNC(int, reopen, uint32_t lane; int rounds; int i; uint32_t stream; uint64_
     AW_END;
 }
 
-enum { LANES = 4 };
+/* The same by a plain thread: it closes while who runs the reader has looked at the descriptor and not made the call, or has it
+ * in a queue. */
+struct reopens {
+    aw_runtime *rt;
+    uint32_t lane, begun, ended; /* ended: atomic */
+    uint64_t random;
+    pthread_t thread;
+    uint32_t done; /* atomic */
+};
+
+static void reopen_once(struct reopens *r) {
+    uint32_t stream = r->lane * 1000003u + r->begun++;
+    unsigned char bytes[EARLY];
+    aw_conn *ends[2];
+    pattern_fill(stream, 0, bytes, EARLY);
+    io_pair(ends);
+    CHECK_EQ(write(aw_conn_fd(ends[0]), bytes, EARLY), EARLY);
+    aw_conn_keep(ends[1]);
+    aw_task_drop(aw_spawn_on(
+        r->rt, AW_CALL(read_own, .conn = ends[1], .stream = stream, .ended = &r->ended)));
+    jitter(&r->random);
+    aw_close(ends[1]);
+    aw_close(ends[0]);
+}
+
+static void *reopen_on_a_thread(void *arg) {
+    enum { AT_ONCE = 8 };
+    struct reopens *r = arg;
+    for (int i = storm_rounds(600); i > 0; i--) {
+        WAIT_UNTIL(r->begun - LOAD(r->ended) < AT_ONCE);
+        reopen_once(r);
+    }
+    STORE(r->done, 1);
+    return NULL;
+}
+
+AW_ASYNC(int, until_reopened, const struct reopens *by; aw_yield pause;) {
+    AW_BEGIN;
+    while (!LOAD(self->by->done) || LOAD(self->by->ended) < self->by->begun)
+        AW_AWAIT(self->pause, aw_yield_now());
+    AW_RETURN(0);
+    AW_END;
+}
+
+enum { LANES = 4, THREADS = 2 };
 
 ON_DRIVERS(no_byte_of_another_connection_arrives) {
     memory m;
@@ -74,12 +127,22 @@ ON_DRIVERS(no_byte_of_another_connection_arrives) {
     size_t fds = entries("/proc/self/fd");
     aw_runtime *rt = io_runtime(how, &m, NULL);
     struct reopen *lanes[LANES];
+    struct reopens threads[THREADS];
+    STORE(fault_hesitates, 3);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        threads[i] = (struct reopens){.rt = rt, .lane = LANES + i, .random = test_random(&random)};
+        threads[i].thread = thread_start(reopen_on_a_thread, &threads[i]);
+    }
     for (uint32_t i = 0; i < LANES; i++)
         lanes[i] = aw_spawn_on(rt, AW_CALL(reopen, .lane = i, .rounds = storm_rounds(600),
                                            .random = test_random(&random)));
     for (uint32_t i = 0; i < LANES; i++) {
         CHECK_EQ(join_status(rt, &lanes[i]->future), 0);
         aw_task_drop(lanes[i]);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        CHECK_EQ(aw_block_on(rt, AW_CALL(until_reopened, .by = &threads[i])), 0);
+        thread_end(threads[i].thread);
     }
     workers_end(rt, &m);
     CHECK_EQ(entries("/proc/self/fd"), fds);

@@ -153,6 +153,7 @@ STORM(epoll, many_come_and_go, .max_connections = LIMIT)
 STORM(poll, many_come_and_go, .max_connections = LIMIT)
 STORM(uring, many_come_and_go, .max_connections = LIMIT)
 STORM(epoll, many_are_accepted_ahead, .ahead = 3)
+STORM(poll, many_are_accepted_ahead, .ahead = 3)
 STORM(uring, many_are_accepted_ahead, .ahead = 3)
 
 /* ---- Ends at any moment ------------------------------------------------------------------------ */
@@ -183,16 +184,18 @@ static void spawn_greeters(aw_runtime *rt, aw_listener *l, struct greet **tasks)
     }
 }
 
-static void wait_a_moment(void) {
+/* On one thread somebody has to run it. */
+static void wait_a_moment(aw_runtime *rt, uint32_t workers) {
+    if (!workers) CHECK_EQ(aw_block_on(rt, yields((int)pick(8))), 0);
     for (uint32_t i = pick(300); i > 0; i--)
         __asm__ volatile("" ::: "memory");
     if (pick(3) == 0) sched_yield();
 }
 
-static void listeners_close_at_any_moment(const char *driver, uint32_t ahead) {
+static void listeners_close_at_any_moment(const char *driver, uint32_t workers, uint32_t ahead) {
     size_t before = open_fds();
     memory m;
-    aw_runtime *rt = io_runtime((struct io_setup){driver, 8, false}, &m, NULL);
+    aw_runtime *rt = io_runtime((struct io_setup){driver, workers, false}, &m, NULL);
     seen.random = test_seed();
     for (int round = 0; round < test_scale(300); round++) {
         aw_addr at;
@@ -200,10 +203,10 @@ static void listeners_close_at_any_moment(const char *driver, uint32_t ahead) {
         struct greet *tasks[TASKS];
         aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = ahead), &at);
         spawn_greeters(rt, l, tasks);
-        wait_a_moment();
+        wait_a_moment(rt, workers);
         for (int i = 0; i < count; i++)
             clients[i] = plain_client(&at);
-        wait_a_moment();
+        wait_a_moment(rt, workers);
         aw_listener_close(l);
         for (int i = 0; i < TASKS; i++) {
             CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
@@ -235,7 +238,7 @@ static void runtimes_end_at_any_moment(const char *driver, uint32_t workers, uin
         for (int i = 0; i < COMERS; i++)
             clients[i] = plain_client(&at);
         if (!workers) run_a_while(rt);
-        wait_a_moment();
+        wait_a_moment(rt, workers);
         aw_runtime_free(rt);
         for (int i = 0; i < TASKS; i++)
             aw_task_drop(tasks[i]);
@@ -256,23 +259,25 @@ static void runtimes_end_at_any_moment(const char *driver, uint32_t workers, uin
     CHECK_EQ(open_fds(), before);
 }
 
-TEST_LIMIT(listeners_close_at_any_moment_by_epoll, 60) {
-    listeners_close_at_any_moment("epoll", 0);
-}
-TEST_LIMIT(listeners_close_at_any_moment_by_uring, 60) {
-    listeners_close_at_any_moment("uring", 0);
-}
-TEST_LIMIT(listeners_that_accept_ahead_close_at_any_moment, 60) {
-    listeners_close_at_any_moment("uring", 2);
-}
+#define CLOSING(driver, name, ahead)                                                               \
+    TEST_LIMIT(name##_by_##driver, 60) {                                                           \
+        listeners_close_at_any_moment(#driver, 0, ahead);                                          \
+    }                                                                                              \
+    TEST_LIMIT(name##_by_##driver##_on_8_workers, 60) {                                            \
+        listeners_close_at_any_moment(#driver, 8, ahead);                                          \
+    }
+CLOSING(epoll, listeners_close_at_any_moment, 0)
+CLOSING(poll, listeners_close_at_any_moment, 0)
+CLOSING(uring, listeners_close_at_any_moment, 0)
+CLOSING(uring, listeners_that_accept_ahead_close_at_any_moment, 2)
 
 /* (By epoll, who waits by the driver of another runtime ends with it.) */
-TEST_LIMIT(a_listener_outlives_a_runtime_that_ends_at_any_moment, 60) {
+TEST_LIMIT(a_listener_outlives_a_runtime_that_ends_at_any_moment_by_uring, 60) {
     runtimes_end_at_any_moment("uring", 0, 0);
 }
-TEST_LIMIT(a_listener_that_accepts_ahead_outlives_a_runtime_that_ends_at_any_moment, 60) {
+TEST_LIMIT(a_listener_that_accepts_ahead_outlives_a_runtime_that_ends_at_any_moment_by_uring, 60) {
     runtimes_end_at_any_moment("uring", 0, 2);
 }
-TEST_LIMIT(a_listener_that_accepts_ahead_outlives_workers_that_end_at_any_moment, 60) {
+TEST_LIMIT(a_listener_that_accepts_ahead_outlives_workers_that_end_at_any_moment_by_uring, 60) {
     runtimes_end_at_any_moment("uring", 4, 2);
 }

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -64,6 +65,10 @@ static uint32_t fault_shorter; /* so many moved fewer than they were asked to */
 /* The next operation of io_uring waits for this instead, if it is not 0: so it notices nothing. Atomic. */
 __attribute__((unused)) static int fault_deaf;
 
+/* One call in so many lets other threads go first, between what the library has looked at and what the system does; 0:
+ * none. Atomic. */
+static uint32_t fault_hesitates;
+
 __attribute__((unused)) static void fault_set(enum fault_call call, int error, uint32_t every,
                                               uint32_t times) {
     struct fault *f = &faults[call];
@@ -94,6 +99,8 @@ __attribute__((unused)) static uint32_t fault_count(enum fault_call call) {
 static bool fault(enum fault_call call) {
     struct fault *f = &faults[call];
     uint32_t n = __atomic_fetch_add(&f->calls, 1, __ATOMIC_RELAXED);
+    uint32_t hesitates = __atomic_load_n(&fault_hesitates, __ATOMIC_RELAXED);
+    if (hesitates && n % hesitates == 0) sched_yield();
     int error = __atomic_load_n(&f->error, __ATOMIC_ACQUIRE);
     if (!error) return false;
     uint32_t every = __atomic_load_n(&f->every, __ATOMIC_RELAXED);
@@ -246,8 +253,29 @@ WRAP(int, pipe2, (int fds[2], int flags), fds, flags)
         return fault(F_##name) ? -errno : __real_##name(__VA_ARGS__);                              \
     }
 
-WRAP_URING(io_uring_queue_init_params,
-           (unsigned entries, struct io_uring *u, struct io_uring_params *p), entries, u, p)
+/* Rings that were made for one thread, and for all. Atomic. */
+static uint32_t fault_rings_alone, fault_rings_shared;
+
+static void fault_note_ring(uint32_t flags) {
+    const uint32_t alone = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                           IORING_SETUP_R_DISABLED;
+    if ((flags & alone) == alone) __atomic_fetch_add(&fault_rings_alone, 1, __ATOMIC_RELAXED);
+    if ((flags & alone) == 0) __atomic_fetch_add(&fault_rings_shared, 1, __ATOMIC_RELAXED);
+}
+
+int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
+                                      struct io_uring_params *p);
+int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
+                                      struct io_uring_params *p);
+int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
+                                      struct io_uring_params *p) {
+    if (fault(F_io_uring_queue_init_params)) return -errno;
+    uint32_t flags = p->flags;
+    int error = __real_io_uring_queue_init_params(entries, u, p);
+    if (!error) fault_note_ring(flags);
+    return error;
+}
+
 WRAP_URING(io_uring_register, (unsigned fd, unsigned what, const void *about, unsigned count), fd,
            what, about, count)
 WRAP_URING(io_uring_enter2,

@@ -15,7 +15,7 @@
 ALL_ON_THIS_THREAD("each test says itself on what it runs");
 
 static struct memory taken;
-static int dropped; /* connections that nobody had asked for */
+static int dropped; /* atomic: connections that nobody had asked for */
 
 AW_ASYNC(int, accept_and_close, aw_listener *l; aw_conn * c; aw_accept_future a;) {
     AW_BEGIN;
@@ -95,17 +95,19 @@ static void quiet(void *data, aw_log_level level, const char *message) {
     (void)data;
     CHECK_EQ(level, AW_LOG_PROBLEM);
     if (strstr(message, "accepted ahead"))
-        dropped++;
+        __atomic_fetch_add(&dropped, 1, __ATOMIC_RELAXED);
     else
         CHECK_CONTAINS(message, "Cannot allocate memory");
 }
 
-static int run(const char *driver, const aw_listen_options *options, long fail_at) {
+static int run(const char *driver, uint32_t workers, const aw_listen_options *options,
+               long fail_at) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     memory_init(&taken);
     taken.fail_at = fail_at;
-    o.flavour = AW_CURRENT_THREAD;
+    o.flavour = workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
+    o.workers = workers;
     o.driver = driver;
     o.allocator = &taken.allocator;
     o.log = quiet;
@@ -118,13 +120,14 @@ static int run(const char *driver, const aw_listen_options *options, long fail_a
     return error;
 }
 
-static void each_allocation_fails(const char *driver, const aw_listen_options *options) {
+static void each_allocation_fails(const char *driver, uint32_t workers,
+                                  const aw_listen_options *options) {
     long failed = 0;
     int last = dup(0);
     close(last);
-    CHECK_EQ(run(driver, options, 0), 0);
+    CHECK_EQ(run(driver, workers, options, 0), 0);
     for (long n = 1; n == 1 || taken.failures; n++) {
-        int error = run(driver, options, n), next = dup(0);
+        int error = run(driver, workers, options, n), next = dup(0);
         CHECK(error == 0 || error == -ENOMEM);
         CHECK_EQ(next, last); /* no descriptor is left */
         close(next);
@@ -136,22 +139,32 @@ static void each_allocation_fails(const char *driver, const aw_listen_options *o
 #define WITH_LIMIT AW_LISTEN(.max_connections = 3)
 #define WITH_AHEAD AW_LISTEN(.ahead = 1)
 
-TEST(each_allocation_fails_once_by_epoll) {
-    each_allocation_fails("epoll", WITH_LIMIT);
-}
-TEST(each_allocation_fails_once_by_poll) {
-    each_allocation_fails("poll", WITH_LIMIT);
-}
-TEST(each_allocation_fails_once_by_uring) {
-    if (aw__uring_works()) SKIP("no io_uring here");
-    each_allocation_fails("uring", WITH_LIMIT);
+static void needs(const char *driver) {
+    if (strcmp(driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");
 }
 
-TEST(each_allocation_of_accepting_ahead_fails_once_by_epoll) {
-    each_allocation_fails("epoll", WITH_AHEAD);
-}
+/* On workers each time another one may fail of those that several make. */
+#define SCARCE(driver, name, options)                                                              \
+    TEST(name##_by_##driver) {                                                                     \
+        needs(#driver);                                                                            \
+        each_allocation_fails(#driver, 0, options);                                                \
+    }                                                                                              \
+    TEST(name##_by_##driver##_on_2_workers) {                                                      \
+        needs(#driver);                                                                            \
+        each_allocation_fails(#driver, 2, options);                                                \
+    }
+SCARCE(epoll, each_allocation_fails_once, WITH_LIMIT)
+SCARCE(poll, each_allocation_fails_once, WITH_LIMIT)
+SCARCE(uring, each_allocation_fails_once, WITH_LIMIT)
+SCARCE(epoll, each_allocation_of_accepting_ahead_fails_once, WITH_AHEAD)
+SCARCE(poll, each_allocation_of_accepting_ahead_fails_once, WITH_AHEAD)
+
 TEST(each_allocation_of_accepting_ahead_fails_once_by_uring) {
-    if (aw__uring_works()) SKIP("no io_uring here");
-    each_allocation_fails("uring", WITH_AHEAD);
+    needs("uring");
+    each_allocation_fails("uring", 0, WITH_AHEAD);
     CHECK_GT(dropped, 0); /* that of a larger queue was among them */
+}
+TEST(each_allocation_of_accepting_ahead_fails_once_by_uring_on_2_workers) {
+    needs("uring");
+    each_allocation_fails("uring", 2, WITH_AHEAD);
 }
