@@ -278,10 +278,24 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
 
 WRAP_URING(io_uring_register, (unsigned fd, unsigned what, const void *about, unsigned count), fd,
            what, about, count)
-WRAP_URING(io_uring_enter2,
-           (unsigned fd, unsigned submit, unsigned least, unsigned flags, sigset_t *arg,
-            size_t size),
-           fd, submit, least, flags, arg, size)
+
+/* What happens when this thread has counted what it will hand over next, and has not done it. */
+static _Thread_local void (*fault_before_enter)(void);
+
+int __real_io_uring_enter2(unsigned fd, unsigned submit, unsigned least, unsigned flags,
+                           sigset_t *arg, size_t size);
+int __wrap_io_uring_enter2(unsigned fd, unsigned submit, unsigned least, unsigned flags,
+                           sigset_t *arg, size_t size);
+int __wrap_io_uring_enter2(unsigned fd, unsigned submit, unsigned least, unsigned flags,
+                           sigset_t *arg, size_t size) {
+    void (*f)(void) = submit ? fault_before_enter : NULL;
+    if (f) {
+        fault_before_enter = NULL;
+        f();
+    }
+    return fault(F_io_uring_enter2) ? -errno
+                                    : __real_io_uring_enter2(fd, submit, least, flags, arg, size);
+}
 
 /* ---- What io_uring is given ---------------------------------------------------------------------- */
 
