@@ -225,10 +225,9 @@ typedef struct aw_io_counters {
      * begun with it already, who would need more of it gets -EACCES. */
     int fallback;
     uint64_t operations; /* given to the system whole, with their buffers: "uring" */
-    uint64_t
-        waits; /* for readiness, one by one: "uring" (one in front of each accept) and "poll" */
-    uint64_t events; /* that were collected */
-    uint64_t calls;  /* to submit, to collect and to sleep */
+    uint64_t waits;      /* for readiness, one by one: "poll", and "uring" with each accept */
+    uint64_t events;     /* that were collected */
+    uint64_t calls;      /* to submit, to collect and to sleep */
 } aw_io_counters;
 /* Any thread, at a glance.
  *     void aw_runtime_io(const aw_runtime *rt, aw_io_counters *counters) */

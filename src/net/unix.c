@@ -47,9 +47,8 @@ int aw_unix_datagram(aw_conn **c, const aw_addr *local) {
     if (!c || (local && aw_addr_family(local) != AF_UNIX)) return -EINVAL;
     int fd = aw__socket(AF_UNIX, SOCK_DGRAM);
     if (fd < 0) return fd;
-    aw_conn *made;
-    int error = aw__socket_conn(&made,
-                                fd); /* first: what is bound to a path would leave it behind */
+    aw_conn *made; /* first: what is bound to a path would leave it behind */
+    int error = aw__socket_conn(&made, fd);
     if (error) {
         close(fd);
         return error;
