@@ -47,9 +47,12 @@ static inline void aw__place_unpark(aw__place *p) {
 }
 
 static inline void aw__place_turn_beside(aw__place *p) {
+    enum { MOST_TURNS = 16 };
     aw__driver *d = aw__load_acquire(&p->beside);
-    while (AW__UNLIKELY(d != NULL) && aw__driver_turn(d) > 0)
-        ; /* of what is left nobody would be told again */
+    if (AW__LIKELY(!d)) return;
+    for (int i = 0; i < MOST_TURNS; i++)
+        if (aw__driver_turn(d) == 0) return;
+    p->driver->type->interrupt(p->driver); /* of what is left nobody would be told again */
 }
 
 static inline void aw__place_tell(aw__place *p, const aw__events *e) {

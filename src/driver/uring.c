@@ -255,13 +255,15 @@ static void begin_refusing(uring_driver *u, int error) {
                    strerror(-error));
 }
 
-/* Rule 3. The system sleeps only when it has taken as many as it was told; then that is another call. */
+/* Rule 3. Only when the system has taken as many as it was told it sleeps, or gives what it holds back: that is another
+ * call. */
 static int enter_shared(uring_driver *u, uint64_t deadline) {
     int error = 0;
     bool queued = aw__uring_queued(&u->ring);
     if (queued) {
         error = aw__uring_enter(&u->ring, u->ring.sq.ring_entries, 0);
-        if (!deadline || error || aw__uring_queued(&u->ring) || !aw__uring_is_empty(&u->ring))
+        bool more = deadline || aw__uring_holds_back(&u->ring);
+        if (!more || error || aw__uring_queued(&u->ring) || !aw__uring_is_empty(&u->ring))
             return error;
         aw__count_call(&u->driver);
     }
@@ -415,7 +417,7 @@ static void pass_on(uring_driver *u) {
 /* A glance, for one that is looked into often, and mostly in vain. */
 static bool has_nothing(const uring_driver *u) {
     return aw__uring_is_empty(&u->ring) && !aw__uring_queued(&u->ring) &&
-           !aw__uring_holds_back(&u->ring);
+           !aw__uring_holds_back(&u->ring) && !aw__load_relaxed(&u->unasked);
 }
 
 /* Under the lock: what is queued for a ring that nobody will enter. */
@@ -456,7 +458,7 @@ static int uring_collect(aw__driver *d, aw__event *events, uint64_t deadline) {
     if (d->beside && looks && has_nothing(u)) return 0;
     if (!is_own(d)) {       /* nothing is there that its owner does not find */
         aw__lock(&d->lock); /* the next owner may be about to make another ring of it */
-        bool queued = aw__uring_queued(&u->ring);
+        bool queued = aw__uring_queued(&u->ring) || u->unasked;
         aw__unlock(&d->lock);
         if (queued) uring_interrupt(d);
         return 0;

@@ -111,8 +111,10 @@ static void end_waits_and_unlock(aw__fd *f, uint32_t directions, int out) {
             aw__lock(&f->lock);
             continue;
         }
+        /* Guests of a runtime that ends wait at home. */
+        bool goes_on = out == -ESHUTDOWN && op->has & AW__IO_GUEST;
         aw__fd_unlink(f, op);
-        aw__waiter_tell((aw__waiter *)op, out, &wakes);
+        aw__waiter_tell((aw__waiter *)op, goes_on ? AW__IO_AGAIN : out, &wakes);
     }
     aw__unlock(&f->lock);
     aw__wakes_run(&wakes);
@@ -147,11 +149,10 @@ static void unregister(aw__fd *f) {
     aw__fetch_or(&f->ready, AW__BOTH);
 }
 
-/* Who waits tries again: those of the runtime that ends are refused then, others wait with their own. */
 void aw__fd_orphan(aw__fd *f) {
     aw__lock(&f->lock);
     unregister(f);
-    end_waits_and_unlock(f, AW__BOTH, AW__IO_AGAIN);
+    end_waits_and_unlock(f, AW__BOTH, -ESHUTDOWN);
 }
 
 static void fd_close(aw_conn *c) {
@@ -193,10 +194,10 @@ static int attempt(aw_io *op, uint32_t direction) {
     }
 }
 
-/* It is registered with another runtime, which may be one that nobody runs, and nobody waits for it there. */
-static bool is_left_elsewhere(aw__fd *f, const aw_cx *cx) {
+/* It is registered with another runtime. */
+static bool is_elsewhere(const aw__fd *f, const aw_cx *cx) {
     const aw_runtime *rt = aw_cx_runtime(cx);
-    return rt && f->driver->runtime != rt && !first_of(f, AW__BOTH);
+    return rt && f->driver->runtime != rt;
 }
 
 /* Under the lock: wait, or say why not; AW__IO_AGAIN: something came. */
@@ -204,7 +205,8 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
     aw__fd *f = (aw__fd *)op->conn;
     if (f->error) return f->error;
     if (aw__load_acquire(&f->ready) & tries_at(direction)) return AW__IO_AGAIN;
-    if (f->driver && is_left_elsewhere(f, cx)) {
+    /* Nobody waits for it there, and maybe nobody runs that one. */
+    if (f->driver && is_elsewhere(f, cx) && !first_of(f, AW__BOTH)) {
         unregister(f);
         return AW__IO_AGAIN;
     }
@@ -216,6 +218,8 @@ static int link_or_tell(aw_io *op, uint32_t direction, aw__driver *here, aw_cx *
     }
     if (f->driver->type->want) f->driver->type->want(f->driver, f->index, direction);
     aw__fd_link(f, op);
+    op->has &= ~(uint32_t)AW__IO_GUEST;
+    if (is_elsewhere(f, cx)) op->has |= AW__IO_GUEST;
     op->waker = *cx->waker;
     op->future.state = AW__WAITING;
     return AW__IO_WAITS;

@@ -100,7 +100,8 @@ enum {
     AW__IO_BY_HAND = 4,     /* the system will only say when */
     AW__IO_POLLED = 8,      /* it is asked to */
     AW__IO_ASKED_BACK = 16, /* by a cancel, a close, or a shutdown */
-    AW__IO_MANY = 32        /* it comes back more than once: many.h */
+    AW__IO_MANY = 32,       /* it comes back more than once: many.h */
+    AW__IO_GUEST = 64       /* it waits with the driver of another runtime */
 };
 /* In `ready` of a descriptor: it has been shut down, and is writable: a write fails at once. Not every kind says so. */
 enum { AW__SHUT = 8 };

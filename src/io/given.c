@@ -49,6 +49,7 @@ static int give_and_link(aw_io *op, aw__driver *d, aw_cx *cx) {
                 op->wants == AW_IO_WRITABLE;
     uint32_t direction = aw__io_direction(op);
     if (f->error) return f->error;
+    if (op->wants == AW_IO_WRITABLE && aw__load_relaxed(&f->ready) & AW__SHUT) return AW__IO_AGAIN;
     if (poll) op->has |= AW__IO_POLLED; /* before others may look at it */
     int error = d->type->submit(d, op, poll ? direction : 0);
     if (error) {

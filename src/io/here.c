@@ -45,11 +45,11 @@ static bool has_driver(const aw_runtime *rt) {
     return has;
 }
 
-/* False: another thread was faster, found that another kind has to be used, or ends the runtime. */
+/* False: another thread was faster, or found that another kind has to be used. */
 static bool put(aw_runtime *rt, aw__driver **to, aw__driver *d) {
     d->runtime = rt;
     aw__lock(&rt->lock);
-    bool first = !*to && d->type == rt->driver_type && !rt->drivers_end;
+    bool first = !*to && d->type == aw__load_relaxed(&rt->driver_type);
     if (first) aw__store_release(to, d);
     aw__unlock(&rt->lock);
     if (!first) aw__driver_free(d);
@@ -60,8 +60,9 @@ static bool put(aw_runtime *rt, aw__driver **to, aw__driver *d) {
  * another kind is used from now on. */
 static int fall_back(aw_runtime *rt, int error) {
     aw__lock(&rt->lock);
-    bool can = rt->driver_type != &aw__uring_driver || !has_driver(rt);
-    if (can && rt->driver_type == &aw__uring_driver) {
+    bool rings = aw__load_relaxed(&rt->driver_type) == &aw__uring_driver;
+    bool can = !rings || !has_driver(rt);
+    if (can && rings) {
         aw__store_relaxed(&rt->driver_fallback, error);
         aw__store_release(&rt->driver_type, &aw__epoll_driver);
     }
@@ -129,12 +130,11 @@ int aw__driver_here(const aw_cx *cx, aw__driver **d) {
     bool own;
     int error = 0;
     aw__place *place = place_of(rt, &own);
-    do
-        if (aw__load_relaxed(&rt->drivers_end)) return -ESHUTDOWN;
-    while (!(*d = aw__load_acquire(&place->driver)) && (error = make(rt, place)) == 0);
+    while (!error && !(*d = aw__load_acquire(&place->driver)))
+        error = make(rt, place);
     if (error == -EACCES && (*d = find_shared(rt))) return 0;
     if (error || own || !is_kept(*d)) return error;
     error = aw__load_acquire(&place->beside) ? 0 : make_beside(rt, place);
     *d = aw__load_acquire(&place->beside);
-    return error || *d ? error : -ESHUTDOWN;
+    return error;
 }

@@ -163,6 +163,7 @@ static aw_poll next_poll(aw_future *self, aw_cx *cx) {
             n->elsewhere = is_off(a);
             continue;
         }
+        if (n->out == AW__IO_LATER) n->elsewhere = !aw__completes_here(cx); /* it may be, now */
         be_idle(a, LOOK);
         return n->out == AW__IO_LATER ? AW_PENDING : AW_READY;
     }

@@ -81,7 +81,6 @@ struct aw_runtime {
     const aw__driver_type *driver_type; /* atomic: as wished, until it is known what works here */
     bool driver_known;                  /* atomic */
     int driver_fallback;                /* why it is not as wished, or 0 */
-    bool drivers_end;                   /* atomic: there will be no more */
     uint32_t lock;                      /* guards what follows, and tasks after the end */
     struct aw_task_join_future *joins;  /* joins that wait on other threads; atomic to peek at */
     struct aw__waiting *waiting;        /* threads that would take over when the owner leaves */
@@ -166,8 +165,6 @@ void aw__embedded_end(aw_runtime *rt);
 
 /* shutdown.c: when no task is left. */
 void aw__rt_end_blocking(aw_runtime *rt);
-/* From now on there are no more; and: those that there are end. */
-void aw__rt_refuse_drivers(aw_runtime *rt);
 void aw__rt_end_drivers(aw_runtime *rt);
 void aw__rt_free_memory(aw_runtime *rt);
 /* Its tasks will never end: it stays, where a leak checker finds it. */

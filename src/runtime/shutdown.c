@@ -61,15 +61,8 @@ void aw__rt_free_memory(aw_runtime *rt) {
     if (!rt->in_storage) aw__release(rt->allocator, rt, sizeof *rt);
 }
 
-void aw__rt_refuse_drivers(aw_runtime *rt) {
-    aw__lock(&rt->lock);
-    aw__store_relaxed(&rt->drivers_end, true);
-    aw__unlock(&rt->lock);
-}
-
 /* No task is left, so no call waits or is waited for. */
 void aw__rt_end_drivers(aw_runtime *rt) {
-    aw__rt_refuse_drivers(rt);
     aw__embedded_end(rt);
     aw__place_close(&rt->place);
     for (uint32_t i = 0; rt->pool && i < rt->pool->count; i++)

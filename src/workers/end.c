@@ -92,7 +92,6 @@ static void end_workers(aw__pool *p) {
         aw__rt_leave_alive(p->rt);
     }
     aw__rt_end_blocking(p->rt);
-    aw__rt_refuse_drivers(p->rt);
     aw__pool_stop(p, p->count);
     aw__rt_end_drivers(p->rt);
 }
