@@ -198,6 +198,30 @@ TEST(rings_that_are_there_are_used_when_more_are_forbidden_by_uring_on_8_workers
     forbid_more(8);
 }
 
+/* It finds out only when it begins to wait, and then waits as the others do. */
+TEST(who_accepts_ahead_waits_where_rings_are_forbidden_by_uring) {
+    aw_runtime *rt = io_runtime((struct io_setup){"uring", 1, false}, NULL, NULL);
+    aw_worker_counters before, after;
+    aw_addr at;
+    aw_conn *server;
+    forbid(setup, 1, EPERM);
+    aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = 8), &at);
+    struct accept_one *a = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &server));
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(10))), 0);
+    CHECK_EQ(aw_runtime_counters(rt, 0, &before), 0);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(20))), 0);
+    CHECK_EQ(aw_runtime_counters(rt, 0, &after), 0);
+    CHECK_LE(after.polls - before.polls, 2);
+    int client = plain_client(&at);
+    CHECK_EQ(join_status(rt, &a->future), 0);
+    CHECK_EQ(aw_task_take(a), 0);
+    check_driver(rt, "epoll", -EPERM);
+    aw_close(server);
+    close(client);
+    aw_listener_close(l);
+    workers_end(rt, NULL);
+}
+
 /* Where each has its own, and nothing is shared. */
 TEST(a_worker_that_needs_a_ring_later_is_told_by_uring) {
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 2, true}, NULL, NULL);
