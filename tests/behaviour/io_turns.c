@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Nobody keeps a thread to himself who never has to wait: after 128 operations the others have their turn. */
+#include "support/counted.h"
 #include "support/io_ends.h"
 
 enum { OPERATIONS = 1000 };
@@ -30,40 +31,11 @@ static struct take_turns take_turns(const uint32_t *done, uint32_t *turns) {
     return (struct take_turns){AW_FUTURE_INIT(&take_turns_type), 0, done, turns};
 }
 
-/* Polls what it is given a pointer to, and counts. */
-struct counter {
-    aw_future future;
-    int out;
-    aw_future *inner;
-    int *polls;
-};
-
-static aw_poll counter_poll(aw_future *self, aw_cx *cx) {
-    struct counter *c = (struct counter *)self;
-    ++*c->polls;
-    return aw_future_poll(c->inner, cx);
-}
-
-static aw_poll counter_cancel(aw_future *self, aw_cx *cx) {
-    return aw_future_cancel(((struct counter *)self)->inner, cx);
-}
-
-static const aw_future_type counter_type = {
-    AW_TYPE_OF(struct counter, "counter"),
-    .poll = counter_poll,
-    .cancel = counter_cancel,
-};
-
 /* How many polls a future needs as a task. */
 static int polls_of(aw_runtime *rt, aw_future *f) {
     int polls = 0;
     CHECK_EQ(RUN(rt, ((struct counter){AW_FUTURE_INIT(&counter_type), 0, f, &polls})), 0);
     return polls;
-}
-
-/* One for each 128 that were done before another was tried. */
-static int expected_polls(int operations) {
-    return (operations - 1) / 128 + 1;
 }
 
 /* ---- One after the other ------------------------------------------------------------------------ */
@@ -103,9 +75,9 @@ static void loop_beside_another(struct io_setup how, aw_conn *ends[2], uint32_t 
     if (given && strcmp(how.driver, "uring") == 0)
         CHECK_GT(polls, OPERATIONS);
     else
-        CHECK_EQ(polls, expected_polls(OPERATIONS));
+        CHECK_EQ(polls, expected_polls(OPERATIONS, 128));
     /* The other one had them. (A worker that is held up may have it among what it looks at less often.) */
-    if (!how.workers) CHECK_GE(f.had, (uint32_t)expected_polls(OPERATIONS) - 1);
+    if (!how.workers) CHECK_GE(f.had, (uint32_t)expected_polls(OPERATIONS, 128) - 1);
     STORE(done, 1);
     CHECK_EQ(join_status(rt, &other->future), 0);
     aw_task_drop(other);
@@ -174,8 +146,8 @@ ON_DRIVERS(who_writes_inside_a_select_or_a_join_lets_others_have_their_turn) {
     pipe_pair(ends);
     struct select_in_a_loop s = AW_CALL(select_in_a_loop, .conn = ends[0]);
     struct join_in_a_loop j = AW_CALL(join_in_a_loop, .conn = ends[0]);
-    CHECK_EQ(polls_of(rt, &s.future), expected_polls(OPERATIONS));
-    CHECK_EQ(polls_of(rt, &j.future), expected_polls(OPERATIONS));
+    CHECK_EQ(polls_of(rt, &s.future), expected_polls(OPERATIONS, 128));
+    CHECK_EQ(polls_of(rt, &j.future), expected_polls(OPERATIONS, 128));
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);

@@ -2,45 +2,15 @@
  *
  * The cooperative budget: 128 operations a poll, then the others have their turn; through every
  * combinator; and the way out of it. */
-#include "support/tasks.h"
+#include "support/counted.h"
 
 /* ---- Counting polls --------------------------------------------------------------------------- */
-
-/* Polls what it is given a pointer to, and counts. */
-struct counter {
-    aw_future future;
-    int out;
-    aw_future *inner;
-    int *polls;
-};
-
-static aw_poll counter_poll(aw_future *self, aw_cx *cx) {
-    struct counter *c = (struct counter *)self;
-    ++*c->polls;
-    return aw_future_poll(c->inner, cx);
-}
-
-static aw_poll counter_cancel(aw_future *self, aw_cx *cx) {
-    return aw_future_cancel(((struct counter *)self)->inner, cx);
-}
-
-static const aw_future_type counter_type = {
-    AW_TYPE_OF(struct counter, "counter"),
-    .poll = counter_poll,
-    .cancel = counter_cancel,
-};
 
 /* How many polls a future needs as the main future. */
 static int polls_of(aw_runtime *rt, aw_future *f) {
     int polls = 0;
     CHECK_EQ(aw_block_on(rt, ((struct counter){AW_FUTURE_INIT(&counter_type), 0, f, &polls})), 0);
     return polls;
-}
-
-/* The polls of an async function that does `operations` operations in a loop: one for each 128 that
- * were done before another was tried. */
-static int expected_polls(int operations, int budget) {
-    return (operations - 1) / budget + 1;
 }
 
 /* ---- Leaves ----------------------------------------------------------------------------------- */
