@@ -1,20 +1,24 @@
-# The front door. Every target works from a fresh clone: it first installs what it needs and may.
+# The main entry point. Every target works from a fresh clone: it first installs missing packages, if it may.
 #
-#   make                     the library, static and shared           in build/gcc
-#   make test                every test, compiled with gcc; on one thread, and on 1, 2 and 8 workers
-#   make demo                a tour, as a program
-#   make examples            the programs of examples/, to be run by hand
-#   make bench               the measurements
-#   make sanitize            the tests under ASan+UBSan (gcc) and under TSan (clang)
-#   make sanitize-all        both, with both compilers
-#   make valgrind            the unit and behaviour tests under memcheck
-#   make warnings            everything, by gcc and clang, warnings are errors
-#   make check-format        is all code formatted?         make format: formats it
+#   make                     build the library, static and shared, in build/gcc
+#   make test                run every test, compiled with gcc, on one thread and on 8 workers
+#   make test-full           the same in all variants: each driver with each flavour, 1, 2 and 8 workers
+#   make quick               run a sample of the tests, in less than a minute when little has changed
+#   make demo                run the tour, examples/demo.c
+#   make examples            build the programs of examples/
+#   make bench               run the benchmarks
+#   make sanitize            run the tests under ASan+UBSan (gcc) and under TSan (clang)
+#   make sanitize-all        both sanitizers, with both compilers
+#   make valgrind            run the unit and behaviour tests under memcheck
+#   make warnings            build everything with gcc and clang; warnings are errors
+#   make check-format        check the format of all code
+#   make tidy                clang-tidy over the library (.clang-tidy)
+#   make format              format all code
 #   make install PREFIX=/usr/local [DESTDIR=...]
 #   make clean
 #
-# CC=clang changes the compiler, BUILD=dir the place of the build directories, and ARGS="..." is passed
-# to tests/run.py: make test ARGS="--filter timer --repeat 10".
+# CC=clang selects the compiler, BUILD=dir the parent of the build directories. ARGS="..." is passed to
+# tests/run.py: make test ARGS="--filter timer --repeat 10".
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -22,18 +26,18 @@ endif
 BUILD   ?= build
 PREFIX  ?= /usr/local
 ARGS    ?=
-# The build that is installed.
+# The build directory to install from.
 INSTALL_FROM ?= $(BUILD)/$(CC)
 
 RUN = tests/run.py
-# One committed style needs one version of the tool: the one of Debian 12, where there is a choice.
+# Versions of clang-format differ. Prefer that of Debian 12.
 CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
 
 FORMATTED = $(shell find include src tests examples bench -path tests/compile -prune -o \
 	-name '*.[ch]' -print 2>/dev/null)
 
-# $(call configure,DIR,COMPILER,OPTIONS): Ninja where it is installed. A directory keeps the generator and
-# the AWAKE_WERROR that it was first given.
+# $(call configure,DIR,COMPILER,OPTIONS) uses Ninja if it is installed. A build directory keeps the generator and
+# the AWAKE_WERROR of its first configuration.
 configure = gen=; [ -f $(1)/CMakeCache.txt ] || ! command -v ninja >/dev/null || gen='-G Ninja'; \
 	cmake --log-level=WARNING -S . -B $(1) $$gen -DCMAKE_C_COMPILER=$(2) $(3) >/dev/null
 compile = cmake --build $(1) --parallel $(shell nproc) --target $(2)
@@ -41,7 +45,7 @@ compile = cmake --build $(1) --parallel $(shell nproc) --target $(2)
 EVERYTHING = awake_static awake_shared tests examples bench
 WERROR_OPTION = $(if $(WERROR),-DAWAKE_WERROR=$(WERROR))
 
-.PHONY: all test demo examples bench sanitize sanitize-all valgrind warnings check-format format install clean \
+.PHONY: all test test-full quick demo examples bench sanitize sanitize-all valgrind warnings check-format format tidy install clean \
 	sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-thread \
 	configured
 
@@ -52,11 +56,19 @@ configured:
 	@scripts/setup build
 	@$(call configure,$(BUILD)/$(CC),$(CC),$(WERROR_OPTION))
 
+# The runner builds the programs that the selected tests need.
 test:
 	@scripts/setup test
 	@$(call configure,$(BUILD)/$(CC),$(CC),$(WERROR_OPTION))
-	@$(call compile,$(BUILD)/$(CC),awake_static awake_shared tests examples)
-	@$(RUN) --build-dir $(BUILD)/$(CC) $(ARGS)
+	@$(RUN) --build-dir $(BUILD)/$(CC) --make $(ARGS)
+
+test-full:
+	@$(MAKE) --no-print-directory test ARGS="--full $(ARGS)"
+
+quick:
+	@scripts/setup test
+	@$(call configure,$(BUILD)/$(CC),$(CC),$(WERROR_OPTION))
+	@$(RUN) --build-dir $(BUILD)/$(CC) --make --quick $(ARGS)
 
 demo: configured
 	@$(call compile,$(BUILD)/$(CC),example-demo) >$(BUILD)/demo.log 2>&1 || { cat $(BUILD)/demo.log; exit 1; }
@@ -74,7 +86,7 @@ bench:
 	@$(call compile,$(BUILD)/$(CC),bench)
 	@python3 bench/run.py --build-dir $(BUILD)/$(CC) $(ARGS)
 
-# The second half runs also when the first has failures: both are wanted in one report.
+# All legs run even if an earlier one fails.
 sanitize:
 	@rc=0; for leg in gcc-address clang-thread; do \
 		$(MAKE) --no-print-directory sanitize-$$leg || rc=1; done; exit $$rc
@@ -83,7 +95,7 @@ sanitize-all:
 	@rc=0; for leg in gcc-address gcc-thread clang-address clang-thread; do \
 		$(MAKE) --no-print-directory sanitize-$$leg || rc=1; done; exit $$rc
 
-# sanitize-COMPILER-SANITIZER. Not with AWAKE_WERROR: instrumentation makes gcc suspect things.
+# sanitize-COMPILER-SANITIZER, without AWAKE_WERROR: with instrumentation gcc prints false warnings.
 sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-thread: sanitize-%:
 	@scripts/setup sanitize
 	@echo "== $(word 2,$(subst -, ,$*)) sanitizer, $(word 1,$(subst -, ,$*))"
@@ -97,7 +109,7 @@ valgrind:
 	@$(call compile,$(BUILD)/gcc-valgrind,tests)
 	@$(RUN) --build-dir $(BUILD)/gcc-valgrind --valgrind --only unit,behaviour $(ARGS)
 
-# gcc finds some only when it optimises, and this is the build for the tests. clang finds all of them before that.
+# gcc prints some warnings only when it optimises, so it uses the build of the tests. clang does not need to optimise.
 warnings:
 	@scripts/setup test
 	@echo "== warnings, gcc"
@@ -114,6 +126,11 @@ check-format:
 format:
 	@scripts/setup format
 	@$(if $(FORMATTED),$(CLANG_FORMAT) -i $(FORMATTED))
+
+tidy:
+	@scripts/setup tidy
+	@find src -name '*.c' | xargs -P $(shell nproc) -n 4 sh -c \
+		'clang-tidy --quiet "$$@" -- -std=gnu11 -DAW_URING -Isrc -Iinclude 2>/dev/null' tidy
 
 install:
 	@scripts/setup build

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the benchmarks share. A benchmark measures a few things and prints each as a line
+ * Shared by all benchmarks. A benchmark prints each result as a line
  *
  *     NAME VALUE UNIT
  *
- * that bench/run.py collects. Its argument is the flavour of the runtime, the same for everybody:
+ * that bench/run.py collects. The argument selects the flavour of the runtime:
  *
- *     spawn        on the thread that calls: AW_CURRENT_THREAD
+ *     spawn        on the calling thread: AW_CURRENT_THREAD
  *     spawn 2      on two workers: AW_MULTI_THREAD */
 #ifndef AWAKE_BENCH_H
 #define AWAKE_BENCH_H
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How many workers; 0: the current thread. */
+/* Number of workers; 0: the current thread. */
 static uint32_t bench_workers;
 
 static inline uint64_t bench_clock(clockid_t clock) {
@@ -34,8 +34,8 @@ static inline uint64_t bench_cpu(void) {
     return bench_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* On one thread processor time: what else the machine does should not count. With workers the time that
- * passes: they are there to make it shorter. */
+/* CPU time on one thread, so that other load of the machine does not count. Wall time with workers,
+ * because they are meant to shorten it. */
 static inline uint64_t bench_now(void) {
     return bench_workers ? bench_wall() : bench_cpu();
 }
@@ -44,21 +44,21 @@ static inline void bench_report(const char *name, double value, const char *unit
     printf("%s %.6g %s\n", name, value, unit);
 }
 
-/* Nanoseconds for each of `count` things since `start`. */
+/* Nanoseconds per item since `start`, for `count` items. */
 static inline void bench_report_each(const char *name, uint64_t start, double count) {
     bench_report(name, (double)(bench_now() - start) / count, "ns");
 }
 
-/* A benchmark that did not do its work has no result. */
+/* Exits: a benchmark that did not do its work has no result. */
 static inline void bench_check(bool good, const char *what) {
     if (good) return;
     fprintf(stderr, "failed: %s\n", what);
     exit(1);
 }
 
-/* ---- The runtime ------------------------------------------------------------------------------ */
+/* ---- Runtime --------------------------------------------------------------------------------- */
 
-/* First of all. */
+/* Call it first. */
 static inline void bench_begin(int argc, char **argv) {
     if (argc > 1) bench_workers = (uint32_t)strtoul(argv[1], NULL, 10);
 }
@@ -72,7 +72,8 @@ static inline aw_runtime *bench_runtime(void) {
     return rt;
 }
 
-/* Run a future where the tasks run, so that what it does is not a foreign thread's: its output. */
+/* Runs a future where the tasks run, so that it does not act as a foreign thread. Returns its
+ * output. */
 #define bench_run_on(rt, ...)                                                                      \
     __extension__({                                                                                \
         __typeof__((__VA_ARGS__).out) bench_out;                                                   \
@@ -86,7 +87,7 @@ static inline aw_runtime *bench_runtime(void) {
         bench_out;                                                                                 \
     })
 
-/* The same on a runtime of its own. */
+/* The same on a new runtime. */
 #define bench_run(...)                                                                             \
     __extension__({                                                                                \
         aw_runtime *bench_rt = bench_runtime();                                                    \
@@ -95,12 +96,12 @@ static inline aw_runtime *bench_runtime(void) {
         bench_result;                                                                              \
     })
 
-/* ---- For what tasks on several workers do ----------------------------------------------------- */
+/* ---- For tasks on several workers ------------------------------------------------------------ */
 
 #define bench_add(counter, n) __atomic_add_fetch(&(counter), (n), __ATOMIC_ACQ_REL)
 #define bench_load(counter)   __atomic_load_n(&(counter), __ATOMIC_ACQUIRE)
 
-/* Keep a processor busy: some two nanoseconds a turn, which the compiler cannot shorten. */
+/* Keeps a CPU busy: about two nanoseconds per turn. The compiler cannot shorten it. */
 static inline uint64_t bench_work(uint64_t x, long turns) {
     for (long i = 0; i < turns; i++) {
         x ^= x << 13;
@@ -111,7 +112,7 @@ static inline uint64_t bench_work(uint64_t x, long turns) {
     return x;
 }
 
-/* The middle of some values, or another part of the way up: they are put into order. */
+/* Quantile of some values, which are sorted. */
 static inline int bench_ascending(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);

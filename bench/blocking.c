@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Blocking jobs that do nothing, by foreign threads that wait for them: one at a time each, and thirty-two at
- * a time each. At most sixteen threads run them. */
+ * Empty blocking jobs, submitted and awaited by foreign threads: one at a time each, and 32 at a
+ * time each. At most 16 threads run them. */
 #include "foreign.h"
 
 enum { JOBS = 32000, AT_A_TIME = 32 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * An async function awaits another one, which is ready at once: what a call costs that does not wait. */
+ * An async function awaits another that is ready at once: the cost of a call that does not wait. */
 #include "bench.h"
 
 enum { CALLS = 10000000 };

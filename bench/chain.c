@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A chain of tasks: each spawns the next one and ends, a million times. */
+ * A chain of tasks: each spawns the next and ends, a million times. */
 #include "bench.h"
 
 enum { LINKS = 1000000 };

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels: many messages from one, four and sixteen senders to one receiver, through little and much room; two tasks that
- * play ping-pong; a value through a oneshot; one broadcast to eight; one watched value seen by a thousand. */
+ * Channels: messages from one, four and sixteen senders to one receiver, with small and large
+ * capacity; ping-pong between two tasks; a oneshot; a broadcast to eight receivers; a watched value
+ * with a thousand watchers. */
 #include "bench.h"
 
 #include <errno.h>
 
 typedef AW_CHANNEL(uint64_t) numbers;
 
-/* ---- Many to one ------------------------------------------------------------------------------ */
+/* ---- Many to one ----------------------------------------------------------------------------- */
 
 AW_ASYNC(int, sender, numbers *c; uint64_t n, left; aw_channel_future send;) {
     AW_BEGIN;
@@ -36,7 +37,7 @@ AW_ASYNC(uint64_t, receiver, numbers *c; uint64_t sum, n; aw_channel_future recv
 AW_ASYNC(int, many_to_one, numbers *c; uint64_t senders, each; struct receiver recv;) {
     AW_BEGIN;
     for (uint64_t i = 0; i < self->senders; i++) {
-        aw_channel_sender_clone(self->c);
+        aw_channel_sender_keep(self->c);
         aw_task_drop(aw_spawn(AW_CALL(sender, .c = self->c, .left = self->each)));
     }
     aw_channel_sender_drop(self->c);
@@ -56,7 +57,7 @@ static void bench_many_to_one(const char *name, uint64_t senders, size_t capacit
     bench_report(name, (double)(each * senders) / seconds / 1e6, "M/s");
 }
 
-/* ---- Ping-pong -------------------------------------------------------------------------------- */
+/* ---- Ping-pong ------------------------------------------------------------------------------- */
 
 enum { ROUNDS = 500000 };
 static numbers ping, pong;
@@ -95,7 +96,7 @@ static void bench_ping_pong(void) {
     aw_channel_free(&pong);
 }
 
-/* ---- Oneshot ---------------------------------------------------------------------------------- */
+/* ---- Oneshot --------------------------------------------------------------------------------- */
 
 typedef AW_ONESHOT(uint64_t) reply;
 
@@ -105,7 +106,7 @@ AW_ASYNC(int, answers, reply *reply;) {
     AW_END;
 }
 
-/* A task is asked and answers: spawned, run and joined besides. */
+/* Includes spawn, run and drop of the task that answers. */
 AW_ASYNC(long, asks, uint64_t n, sum; reply reply; aw_oneshot_future recv;) {
     AW_BEGIN;
     for (self->n = 0; self->n < ROUNDS; self->n++) {
@@ -124,7 +125,7 @@ static void bench_oneshot(void) {
     bench_report_each("oneshot", start, ROUNDS);
 }
 
-/* ---- One to many ------------------------------------------------------------------------------ */
+/* ---- One to many ----------------------------------------------------------------------------- */
 
 enum { RECEIVERS = 8, MESSAGES = 200000, WATCHERS = 1000, CHANGES = 300 };
 
@@ -186,7 +187,7 @@ AW_ASYNC(int, watcher, uint64_t now; aw_watch_receiver r; aw_watch_future change
     AW_END;
 }
 
-/* Each change is seen by all before the next. */
+/* Every change is seen by all watchers before the next one. */
 AW_ASYNC(int, changes, uint64_t n; int i; char c[64]; aw_channel_future recv;
          aw_watch_future closed;) {
     AW_BEGIN;
@@ -208,7 +209,7 @@ static void bench_watch(void) {
     aw_watch_init(&watched, &zero);
     bench_check(aw_channel_init(&seen, WATCHERS) == 0, "a channel");
     uint64_t start = bench_now();
-    bench_check(bench_run(AW_CALL(changes)) == WATCHERS, "everybody sees each change");
+    bench_check(bench_run(AW_CALL(changes)) == WATCHERS, "every watcher sees each change");
     bench_report("watch-1-1000", (double)(bench_now() - start) / 1e3 / CHANGES, "us");
     aw_channel_free(&seen);
 }

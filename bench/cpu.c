@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that compute, and yield now and then: as many workers should be that many times as fast. Beside them
- * the same work on as many plain threads, which is what the machine can do. */
+ * Tasks that compute and yield now and then: N workers should be N times as fast. For comparison,
+ * the same work on as many plain threads. */
 #include "bench.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Awaits in a fiber and in an async function: of what is ready at once, of an async function that
- * is, of what yields, and all with a timeout around. */
+ * Awaits in a fiber and in an async function: of a future that is ready at once, of an async
+ * function that is, and of timeouts around a ready and a yielding future. */
 #include "versus.h"
 
 enum { AWAITS = 1000000 };
@@ -12,7 +12,7 @@ AW_ASYNC(long, callee, long n;) {
     AW_END;
 }
 
-/* ---- In a fiber ------------------------------------------------------------------------------- */
+/* ---- In a fiber ------------------------------------------------------------------------------ */
 
 AW_FIBER(long, ready_fiber) {
     long sum = 0;
@@ -42,7 +42,7 @@ AW_FIBER(long, timed_yield_fiber) {
     return sum;
 }
 
-/* ---- In an async function --------------------------------------------------------------------- */
+/* ---- In an async function -------------------------------------------------------------------- */
 
 AW_ASYNC(long, ready_async, int i; long sum; aw_ready child;) {
     AW_BEGIN;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fibers that wait, 10,000 and 100,000 of them: what each takes of memory, how many mappings they are in
- * (a process may have vm.max_map_count), and the time to make and to cancel them.
+ * Fibers that wait, 10,000 and 100,000 of them: the memory of each, the number of mappings (limited
+ * by vm.max_map_count), and the time to create and to cancel them.
  *
- * Of a stack only the pages that were touched are memory: here one each. Tables of pages are counted
- * apart, since the kernel does not count them as the program's. Where guards are mappings, which they are
- * before Linux 6.13, not all of them fit; the others find no stack, and do not count. */
+ * Only touched pages of a stack take memory: here one each. Page tables are counted separately,
+ * because the kernel does not count them as resident. Before Linux 6.13 guard pages are mappings
+ * and not all of them fit; fibers that get no stack are not counted. */
 #include "bench.h"
 #include "memory.h"
 
@@ -21,7 +21,7 @@ AW_FIBER(int, visitor) {
     return aw_await(aw_notify_wait(&never));
 }
 
-/* The kB in a line of /proc/self/status, in bytes. */
+/* A value in kB from /proc/self/status, in bytes. */
 static size_t status_bytes(const char *name) {
     FILE *f = fopen("/proc/self/status", "r");
     bench_check(f != NULL, "/proc/self/status");
@@ -56,7 +56,7 @@ static int finished(struct visitor **tasks, int count) {
     return sum;
 }
 
-/* Returns how many could not be cancelled when they should. */
+/* Returns the number of waiting fibers that could not be cancelled. */
 AW_FIBER(int, crowd, struct visitor **tasks; int count;) {
     int n = self->count, waiting;
     arrived = 0;
@@ -92,11 +92,11 @@ AW_FIBER(int, crowd, struct visitor **tasks; int count;) {
 static void measure(int count) {
     struct visitor **tasks = calloc((size_t)count, sizeof *tasks);
     bench_check(tasks != NULL, "memory for the handles");
-    memset(tasks, 1, (size_t)count * sizeof *tasks); /* and it is real before it is measured */
+    memset(tasks, 1, (size_t)count * sizeof *tasks); /* touched before memory is measured */
     bench_check(bench_run(AW_CALL(crowd, .tasks = tasks, .count = count)) == 0,
                 "all are cancelled");
     free(tasks);
-    if (bench_workers) return; /* the stacks went with their threads */
+    if (bench_workers) return; /* the stacks were freed with the worker threads */
     uint64_t start = bench_now();
     aw_stacks_trim();
     report("trim", count, (double)(bench_now() - start) / count, "ns");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tasks that exchange notifications, as fibers and as async functions: a round is there and back. On two
- * workers each fiber has its own, and every notification wakes a thread that sleeps: those are fewer. */
+ * Two tasks that exchange notifications, as fibers and as async functions. A round is there and
+ * back. On two workers each fiber has its own worker, and every notification wakes a sleeping
+ * thread: fewer rounds. */
 #include "versus.h"
 
 enum { ROUNDS = 200000, ROUNDS_APART = 5000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Spawn and join tasks that return at once, one after the other: fibers by a fiber, and async functions by
- * an async function. On two workers every other fiber begins on the other one, which has to be woken: those
- * are fewer. */
+ * Spawn and join tasks that return at once, one by one: fibers from a fiber, and async functions
+ * from an async function. On two workers every second fiber starts on the other worker, which has
+ * to be woken: fewer fibers. */
 #include "versus.h"
 
 enum { TASKS = 300000, FIBERS_APART = 10000 };

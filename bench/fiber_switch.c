@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What fibers are made of: a switch from one stack to another and nothing else; and a fiber that is made,
- * run and over at once, without a scheduler. */
+ * The parts of a fiber: a bare switch between two stacks; and a fiber that is created, run and
+ * ended in one poll, without a scheduler. */
 #include "versus.h"
 
 #include "../src/fiber/switch.h"
 
 enum { SWITCHES = 10000000, FIBERS = 1000000 };
 
-static aw__context here, there;
+static aw__cpu_context here, there;
 static char stack[65536] __attribute__((aligned(16)));
 
 static void back_and_forth(void *arg) {
@@ -26,14 +26,14 @@ AW_FIBER(int, nothing, int n;) {
     return self->n;
 }
 
-/* Each takes the stack that the one before has left. */
+/* Each fiber reuses the stack of the one before. */
 static void lives(void) {
     aw_waker waker = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&waker);
     long sum = 0;
     for (int i = 0; i < FIBERS; i++) {
         struct nothing f = AW_CALL(nothing, .n = i);
-        bench_check(aw_future_poll(&f.future, &cx) == AW_READY, "it is over at once");
+        bench_check(aw_future_poll(&f.future, &cx) == AW_READY, "it ends in one poll");
         sum += f.out;
     }
     bench_check(sum == (long)FIBERS * (FIBERS - 1) / 2, "every fiber runs");
@@ -45,7 +45,7 @@ AW_FIBER(int, resumed) {
     return 0;
 }
 
-/* To a fiber and back, with what a poll and a yield have to do besides. */
+/* To a fiber and back, with the work of a poll and a yield. */
 static void resumes(void) {
     aw_waker waker = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&waker);
@@ -57,7 +57,7 @@ static void resumes(void) {
 }
 
 int main(void) {
-    aw__context_init(&there, stack, stack + sizeof stack, back_and_forth, NULL);
+    aw__cpu_context_init(&there, stack, stack + sizeof stack, back_and_forth, NULL);
     versus ways[] = {
         {"switch", switches, SWITCHES, {0}},
         {"life", lives, FIBERS, {0}},

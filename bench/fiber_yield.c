@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that yield, as fibers and as async functions: a thousand, whose stacks do not fit into the
- * nearest cache, and ten. */
+ * Tasks that yield, as fibers and as async functions: a thousand, with stacks that exceed the L1
+ * cache, and ten. */
 #include "versus.h"
 
 enum { MANY = 1000, FEW = 10, YIELDS = 1000000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same work by 1, 2, 4, 8 and 16 threads that are not the runtime's. A second argument of the program
- * asks for one of these only: foreign_spawn 2 16. */
+ * The same work by 1, 2, 4, 8 and 16 threads that do not belong to the runtime. A second argument
+ * selects one of these counts: foreign_spawn 2 16. */
 #ifndef AWAKE_BENCH_FOREIGN_H
 #define AWAKE_BENCH_FOREIGN_H
 
@@ -27,7 +27,7 @@ static inline void *foreign_main(void *self) {
     return NULL;
 }
 
-/* Nanoseconds from when all of them begin until they are done. */
+/* Nanoseconds from the common start until all threads are done. */
 static inline double foreign_run(aw_runtime *rt, int threads, long total,
                                  void (*work)(foreign *self)) {
     foreign all[FOREIGN_MOST];
@@ -54,7 +54,7 @@ static inline void foreign_report(const char *what, int threads, double value, c
 
 static inline void foreign_each(int argc, char **argv, void (*measure)(int threads)) {
     bench_begin(argc, argv);
-    bench_check(bench_workers > 0, "this takes the number of workers");
+    bench_check(bench_workers > 0, "the number of workers is given");
     int only = argc > 2 ? atoi(argv[2]) : 0;
     for (int threads = 1; threads <= FOREIGN_MOST; threads *= 2)
         if (!only || only == threads) measure(threads);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A million tasks that are spawned by foreign threads: how long these take, and until all tasks have run. */
+ * A million tasks spawned by foreign threads: the time to spawn them, and until all have run. */
 #include "foreign.h"
 
 enum { TASKS = 1000000 };
 
-/* Tasks that ran, by who spawned them: the workers shall not fight for one counter. */
+/* Tasks that ran, counted per spawning thread, so that the workers do not contend for one
+ * counter. */
 static struct { long ran __attribute__((aligned(64))); } counters[FOREIGN_MOST];
-static int busy; /* threads whose tasks have not all run */
+static int busy; /* threads with tasks that have not run */
 static aw_notify idle = AW_NOTIFY_INIT;
 
 AW_ASYNC(int, nothing, int owner; long of;) {

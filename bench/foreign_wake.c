@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A million wakes by foreign threads. A thousand tasks, more or less, are divided among them; each thread
- * notifies all of its own once, and waits until these have seen it before it begins again: no wake is
- * swallowed by the one before. That wait is two calls to futex, once for as many wakes as it has tasks. */
+ * A million wakes by foreign threads. About a thousand tasks are divided among the threads. Each
+ * thread notifies its tasks once, and waits until all have seen it before the next round, so that
+ * no wake merges with an earlier one. The wait costs two futex calls per round. */
 #include "foreign.h"
 
 enum { WAKES = 1000000, TASKS = 960 };
 
-/* The tasks of a thread. */
+/* The tasks of one thread. */
 typedef struct flock {
     aw_notify *sheep;
     int count;

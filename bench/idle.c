@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory of an idle task: a million that wait for a notification, in an async function. Of its
- * bytes the task's own header comes first, then the frame: the function's part and that of the wait. */
+ * Memory of an idle task: a million async functions that wait for a notification. A task consists
+ * of its header and its frame; the frame includes that of the wait. */
 #include "bench.h"
 #include "memory.h"
 
@@ -31,7 +31,7 @@ AW_ASYNC(int, crowd) {
     AW_END;
 }
 
-/* Ten awaits after each other: with a member for each, and with one room for all. */
+/* Ten successive awaits: with a member each, and with shared storage. */
 struct apart {
     AW_FRAME(int);
     aw_sleep naps[10];
@@ -44,7 +44,7 @@ struct shared {
 
 int main(int argc, char **argv) {
     bench_begin(argc, argv);
-    if (!bench_workers) { /* the same for all */
+    if (!bench_workers) { /* independent of the number of workers */
         bench_report("ten-apart", sizeof(struct apart), "bytes");
         bench_report("ten-shared", sizeof(struct shared), "bytes");
         bench_report("bytes-alone", AW_TASK_OVERHEAD + sizeof(struct visitor), "bytes");

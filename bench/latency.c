@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A runtime in which all threads sleep, and a foreign thread that notifies a task: the time until the task
- * runs. Beside it a thread that sleeps in pthread_cond_wait and is signalled: what the machine takes. */
+ * All threads of a runtime sleep, and a foreign thread notifies a task: the time until the task
+ * runs. For comparison, a thread in pthread_cond_wait that is signalled. */
 #include "bench.h"
 
 #include <pthread.h>
 
 enum { TIMES = 250 };
 
-/* Longer than anything in the runtime stays awake without work. */
+/* Longer than any thread of the runtime stays awake without work. */
 static const struct timespec quiet = {0, 8000000};
 
 static aw_notify ring = AW_NOTIFY_INIT;
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
     bench_report("median", bench_quantile(late, TIMES, 0.5), "us");
     bench_report("p99", bench_quantile(late, TIMES, 0.99), "us");
 
-    if (bench_workers) return 0; /* the rest is the same for all */
+    if (bench_workers) return 0; /* the rest does not depend on the workers */
     bench_check(pthread_create(&thread, NULL, plain, NULL) == 0, "a thread");
     plain_sleeper();
     pthread_join(thread, NULL);

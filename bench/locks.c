@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Locks: taken and given back by one task when they are free, and by four tasks that want the same one and let the others run
- * while they have it. */
+ * Locks: acquired and released by one task without contention; and by four tasks that contend for
+ * one lock, and yield while they hold it. */
 #include "bench.h"
 
 enum { FREE = 5000000, WANTED = 200000, TASKS = 4 };
@@ -11,9 +11,9 @@ static aw_semaphore semaphore = AW_SEMAPHORE_INIT(1);
 static aw_rwlock rwlock = AW_RWLOCK_INIT;
 static long inside, times;
 
-/* ---- Free ------------------------------------------------------------------------------------- */
+/* ---- Free ------------------------------------------------------------------------------------ */
 
-/* For a lock, the type of its future, and what gives it back. */
+/* For a lock: the type of its future, and the calls that acquire and release it. */
 #define LOCK(name, future, take, give)                                                             \
     AW_ASYNC(int, name##_free, int n; future lock;) {                                              \
         AW_BEGIN;                                                                                  \
@@ -31,7 +31,7 @@ LOCK(semaphore, aw_acquire, aw_semaphore_acquire(&semaphore, 1),
 LOCK(read, aw_rwlock_future, aw_rwlock_read(&rwlock), aw_rwlock_read_unlock(&rwlock))
 LOCK(write, aw_rwlock_future, aw_rwlock_write(&rwlock), aw_rwlock_write_unlock(&rwlock))
 
-/* ---- Wanted ----------------------------------------------------------------------------------- */
+/* ---- Contended ------------------------------------------------------------------------------- */
 
 typedef enum kind { MUTEX, SEMAPHORE, WRITE } kind;
 
@@ -76,13 +76,13 @@ AW_ASYNC(long, all_want, kind kind; int n; struct wants * tasks[TASKS]; aw_task_
 static void measure_wanted(kind kind, const char *name) {
     uint64_t start = bench_now();
     long turns = bench_run(AW_CALL(all_want, .kind = kind));
-    bench_check(turns == (long)TASKS * WANTED, "every lock is had");
+    bench_check(turns == (long)TASKS * WANTED, "every lock is acquired");
     bench_report_each(name, start, (double)turns);
 }
 
 #define MEASURE_FREE(name)                                                                         \
     start = bench_now();                                                                           \
-    bench_check(bench_run(AW_CALL(name##_free)) == FREE, "every lock is had");                     \
+    bench_check(bench_run(AW_CALL(name##_free)) == FREE, "every lock is acquired");                \
     bench_report_each(#name "-free", start, FREE)
 
 int main(int argc, char **argv) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How much memory each of many tasks takes: what malloc has given out, and by how much the process grew. */
+ * Memory per task: bytes allocated by malloc, and growth of the resident set. */
 #ifndef AWAKE_BENCH_MEMORY_H
 #define AWAKE_BENCH_MEMORY_H
 
@@ -24,14 +24,14 @@ static inline size_t memory_resident(void) {
     return (size_t)resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Before the tasks, and before the runtime is made. */
+/* Before the runtime and the tasks are created. */
 static inline void memory_begin(size_t tasks) {
     memory.tasks = tasks;
     memory.heap = memory_in_heap();
     memory.resident = memory_resident();
 }
 
-/* When all of them are there and wait. The runtime itself is lost in the rounding. */
+/* When all tasks wait. The memory of the runtime itself is negligible. */
 static inline void memory_report(void) {
     double n = (double)memory.tasks;
     bench_report("bytes-in-heap", (double)(memory_in_heap() - memory.heap) / n, "bytes");

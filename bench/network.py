@@ -1,19 +1,20 @@
-"""The measurements of network I/O, for bench/run.py: the servers of bench/net under the load generator of bench/net.
+"""The network benchmarks of bench/run.py: runs the servers of bench/net with the load generator of bench/net.
 
     echo           messages of 64 bytes there and back, on 64 and on 1,000 connections
-    calls          the system calls for each of these messages, by perf and by strace
+    calls          system calls per message, by perf and by strace
     accept         connections made, used for one byte and closed
     transfer       1 GiB in one direction, with a checksum; also through proxies that splice, or read and write
-    connections    the memory of 9,000 connections that have nothing to say
+    connections    the memory of 9,000 idle connections
 
-Only when they are asked for, because they explain and do not judge:
+These run only if you name them. They explain results and have no aims:
 
-    own            how much of a message is a server's own code: of its time, by perf, and in instructions, by callgrind
-    uring          what else io_uring offers, each by itself, in the server written by hand
+    own            the share of a server's own code in a message: in time, by perf, and in instructions, by callgrind
+    uring          further features of io_uring, one at a time, in the raw server
 
-Awake stands beside servers written by hand, in turns within a round; a ratio is that of two neighbours of one round, and the
-median of these is shown. A server with one thread has a processor for itself, and the load generator another one. With two
-threads all share the two processors there are, and what is shown is what both sides together can do.
+Awake is compared with raw servers, which are written directly on the system calls. Servers run in turns within a round.
+A ratio compares two servers of one round; the median of the ratios is shown. A server with one thread has one
+processor, and the load generator another one. With two threads both sides share two processors, so the result is their
+combined capacity.
 """
 
 import contextlib
@@ -36,11 +37,11 @@ AIM_OF_BYTES = 250
 
 
 class Missing(Exception):
-    """This server does not run here."""
+    """This server does not run on this machine."""
 
 
 class Kind:
-    """A server: its program, its driver (None: none of Awake's), the one it is compared with, and a last argument."""
+    """A server: its program, its driver (None if raw), the raw server to compare with, and a last argument."""
 
     def __init__(self, text, program, mode, threads, driver=None, raw=None, more=None):
         self.text, self.program, self.mode, self.threads = text, program, mode, threads
@@ -52,8 +53,8 @@ class Kind:
 
 
 def kinds(mode="echo", threads=1, variants=True):
-    """All servers that do the same, the one to compare with before those that are compared; with the variants of an
-    echo, or without."""
+    """All servers for a mode, each raw server before the servers that are compared with it. `variants` adds the
+    variants of an echo."""
     variants = variants and mode == "echo"
     raw = {"epoll": Kind("raw epoll", "raw_epoll", mode, threads), "uring": Kind("raw io_uring", "raw_uring", mode, threads)}
     found = []
@@ -76,7 +77,7 @@ def kinds(mode="echo", threads=1, variants=True):
 
 
 class Server:
-    """One that runs, for as long as the `with` does."""
+    """A running server, for the duration of a `with` block."""
 
     def __init__(self, build, kind, before=()):
         environment = dict(os.environ)
@@ -90,8 +91,8 @@ class Server:
             preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         first = self.process.stdout.readline().split()
         if len(first) != 2:
-            _, said = self.process.communicate()
-            raise Missing(f"{kind.program} {kind.mode} {kind.driver or ''} does not run here: {said.strip()}")
+            _, output = self.process.communicate()
+            raise Missing(f"{kind.program} {kind.mode} {kind.driver or ''} does not run on this machine: {output.strip()}")
         self.port = first[1]
 
     def ask(self, what):
@@ -112,11 +113,11 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             sys.exit("a server did not end")
-        said = self.process.stderr.read()
-        if "AWAKE_DRIVER" in said:
-            raise Missing(said.strip())
-        if self.process.returncode != 0 or said:
-            sys.exit(f"a server failed with status {self.process.returncode}\n{said}")
+        output = self.process.stderr.read()
+        if "AWAKE_DRIVER" in output:
+            raise Missing(output.strip())
+        if self.process.returncode != 0 or output:
+            sys.exit(f"a server failed with status {self.process.returncode}\n{output}")
 
 
 def cpus_of_load(kind):
@@ -135,12 +136,12 @@ def load(build, kind, server, mode, **options):
         sys.exit(f"the load of {kind.program} {kind.mode} {kind.threads} {kind.driver or ''} failed with status {done.returncode}: "
                  f"{mode} {options}\n{done.stdout}{done.stderr}")
     if kind.driver and server.ask("driver") != [[kind.driver]]:
-        raise Missing(f"the driver {kind.driver} does not work here")
+        raise Missing(f"the driver {kind.driver} does not work on this machine")
     return {name: float(value) for name, value, _ in (line.split() for line in done.stdout.splitlines())}
 
 
 class Rounds:
-    """What was measured of some servers, in turns: results[kind] has one dictionary for each round."""
+    """Measures servers in turns: results[kind] has one dictionary for each round."""
 
     def __init__(self, rounds, servers, run):
         self.results, self.missing = {}, []
@@ -159,13 +160,13 @@ class Rounds:
         return statistics.median(result[measure] for result in self.results[kind])
 
     def ratios(self, kind, measure):
-        """To the raw one of the same round; empty where there is none."""
+        """Ratios to the raw server of the same round; empty without one."""
         if not kind.raw or kind.raw not in self.results:
             return []
         return [one[measure] / other[measure] for one, other in zip(self.results[kind], self.results[kind.raw])]
 
     def ratio(self, kind, measure):
-        """The median, or None."""
+        """The median of the ratios, or None."""
         found = self.ratios(kind, measure)
         return statistics.median(found) if found else None
 
@@ -183,13 +184,13 @@ def ratio_text(ratio):
 
 
 def verdict(kind, ratio):
-    """By the processor time of the server: it does not depend on what else the machine does."""
+    """Judged by the processor time of the server, which depends least on other load of the machine."""
     if ratio is None or kind.program != "awake":
         return ""
     return "met" if ratio <= AIM_OF_RATIO else "missed"
 
 
-# ---- The measurements -----------------------------------------------------------------------------------
+# ---- The benchmarks ------------------------------------------------------------------------------
 
 def echo(build, rounds, show):
     for threads in (1, 2):
@@ -217,17 +218,17 @@ def echo(build, rounds, show):
 
 
 def shares(polls):
-    """How the polls of tasks are spread over the workers, in the last round."""
+    """The share of each worker in the polls of tasks, in the last round."""
     return " : ".join(f"{100 * n / sum(polls):.0f} %" for n in polls) if len(polls) > 1 and sum(polls) else ""
 
 
-# What servers call again and again; the others are at their beginning and end.
+# System calls that are made for messages. Servers make other calls only at their start and end.
 CALLS = ("read", "write", "recvfrom", "sendto", "epoll_wait", "epoll_pwait2", "poll", "ppoll", "futex", "io_uring_enter",
          "sched_yield", "accept4", "close", "fcntl", "getsockopt", "setsockopt", "epoll_ctl")
 
 
 def perf_counts():
-    """Whether perf can count system calls here."""
+    """Whether perf can count system calls on this machine."""
     if not shutil.which("perf"):
         return False
     done = subprocess.run(["perf", "stat", "-x,", "-e", "syscalls:sys_enter_read", "true"], capture_output=True, text=True)
@@ -236,37 +237,37 @@ def perf_counts():
 
 @contextlib.contextmanager
 def perf(server, *arguments):
-    """Watches a server for as long as the `with` does. What perf has to say is then in the list. It takes a while to begin, and
-    tells when it has: what a server did before would be missing."""
-    control, tell = os.pipe()
-    hear, answer = os.pipe()
-    said = []
-    watching = subprocess.Popen(["perf", *arguments, "-p", str(server.process.pid), "-D", "-1", f"--control=fd:{control},{answer}"],
-                                pass_fds=(control, answer), stderr=subprocess.PIPE, text=True)
+    """Runs perf on a server for the duration of the `with` block, and then appends its output to the list. perf takes
+    a while to start, and earlier events would be missing, so this waits until it acknowledges the start."""
+    control, enable = os.pipe()
+    acknowledged, acknowledge = os.pipe()
+    output = []
+    process = subprocess.Popen(["perf", *arguments, "-p", str(server.process.pid), "-D", "-1", f"--control=fd:{control},{acknowledge}"],
+                                pass_fds=(control, acknowledge), stderr=subprocess.PIPE, text=True)
     os.close(control)
-    os.close(answer)
+    os.close(acknowledge)
     try:
-        os.write(tell, b"enable\n")
-        os.read(hear, 16)
-        yield said
+        os.write(enable, b"enable\n")
+        os.read(acknowledged, 16)
+        yield output
     finally:
-        watching.send_signal(signal.SIGINT)
-        said.append(watching.communicate()[1])
-        os.close(tell)
-        os.close(hear)
+        process.send_signal(signal.SIGINT)
+        output.append(process.communicate()[1])
+        os.close(enable)
+        os.close(acknowledged)
 
 
 def calls_by_perf(build, kind, connections):
-    """{system call: number for a message}, of a server that is not slowed down by being watched."""
+    """{system call: number per message}, without slowing down the server."""
     with Server(build, kind) as server:
-        with perf(server, "stat", "-x,", "-e", ",".join(f"syscalls:sys_enter_{name}" for name in CALLS)) as said:
+        with perf(server, "stat", "-x,", "-e", ",".join(f"syscalls:sys_enter_{name}" for name in CALLS)) as output:
             result = load(build, kind, server, "echo", connections=connections, count=60000)
-    found = re.findall(r"^(\d+),,syscalls:sys_enter_(\w+)", said[0], re.MULTILINE)
+    found = re.findall(r"^(\d+),,syscalls:sys_enter_(\w+)", output[0], re.MULTILINE)
     return {name: int(n) / result["count"] for n, name in found}
 
 
 def calls_by_strace(build, kind, connections):
-    """The difference of a longer and a shorter run: what begins and ends a server is in both."""
+    """{system call: number per message}: the difference of a long and a short run, without the start and the end."""
     few, many = (count_by_strace(build, kind, connections, n) for n in (6000, 26000))
     return {name: (n - few.get(name, 0)) / 20000 for name, n in many.items()}
 
@@ -284,8 +285,8 @@ def count_by_strace(build, kind, connections, messages):
 
 
 def ways_to_count():
-    """{name: how}. By perf a server runs as ever. strace makes it so slow that messages wait for it: then it finds more of them
-    at a time, and needs fewer calls."""
+    """{name: function}. perf does not slow down a server. strace does, so much that messages queue up: the server
+    finds more of them at a time, and makes fewer calls."""
     ways = {}
     if perf_counts():
         ways["perf"] = calls_by_perf
@@ -295,7 +296,7 @@ def ways_to_count():
 
 
 def calls_text(each):
-    """How many in all, and which."""
+    """The total number of calls, and the number of each."""
     names = sorted((n for n in each if each[n] >= 0.005), key=lambda n: -each[n])
     return f"{sum(each[n] for n in names):.2f}", ", ".join(f"{n} {each[n]:.2f}" for n in names)
 
@@ -303,7 +304,7 @@ def calls_text(each):
 def calls(build, rounds, show):
     ways = ways_to_count()
     if not ways:
-        print("system calls are not counted: there is neither perf nor strace\n")
+        print("system calls are not counted: neither perf nor strace works\n")
         return
     for threads in (1, 2):
         rows = [(f"system calls for a message, {'one thread' if threads == 1 else 'two threads'}", "connections",
@@ -356,7 +357,7 @@ def transfer(build, rounds, show):
 
 
 def proxies(build, rounds, show):
-    """The same by way of a proxy that lets the kernel move the bytes (splice), and one that reads and writes them."""
+    """A transfer through a proxy that lets the kernel move the bytes (splice), and one that reads and writes them."""
     servers = []
     for driver in ("epoll", "poll", "uring"):
         buffered = Kind(f"Awake {driver}, read and written", "awake", "buffered", 0, driver)
@@ -372,7 +373,7 @@ def proxies(build, rounds, show):
 
 
 def through(build, proxy, kind):
-    """A transfer by way of a proxy; the processor time is the proxy's. Three processes share two processors."""
+    """A transfer through a proxy. The processor time is that of the proxy. Three processes share two processors."""
     with Server(build, kind) as server:
         proxy.more = server.port
         with Server(build, proxy) as middle:
@@ -380,7 +381,7 @@ def through(build, proxy, kind):
 
 
 def connections(build, rounds, show):
-    """Measured once: bytes do not vary."""
+    """Measured once, because bytes do not vary."""
     rows = [(f"{HELD} idle connections, bytes each", "in the heap", "resident", f"aim {AIM_OF_BYTES}")]
     for driver in ("epoll", "poll", "uring"):
         for text, mode, threads in ((f"Awake {driver}, no buffer while it waits", "lean", 0), ("... two workers", "lean", 2),
@@ -396,7 +397,7 @@ def connections(build, rounds, show):
 
 
 def held(build, kind):
-    """By how many bytes the heap and the process grow for each connection."""
+    """Growth of the heap and of the process per connection, in bytes."""
     with Server(build, kind) as server:
         (before,) = server.ask("memory")
         holder = subprocess.Popen([build / "bench" / "net" / "load", "hold", server.port, f"connections={HELD}"],
@@ -410,7 +411,7 @@ def held(build, kind):
 
 
 def own_share(build, kind, connections):
-    """The share of the program itself in the processor time of the server, and that of libraries; the rest is the kernel's."""
+    """The shares of the program and of libraries in the processor time of the server. The rest is the kernel's."""
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "perf.data")
         with Server(build, kind) as server:
@@ -423,7 +424,8 @@ def own_share(build, kind, connections):
 
 
 def own_instructions(build, kind, connections):
-    """For a message, outside the kernel; by a longer and a shorter run, as by strace, and like that with fewer waits."""
+    """Instructions per message outside the kernel: the difference of a long and a short run. As with strace, the slow
+    server waits less often."""
     few, many = (count_instructions(build, kind, connections, n) for n in (6000, 26000))
     return (many - few) / 20000
 
@@ -438,7 +440,7 @@ def count_instructions(build, kind, connections, messages):
 
 def own(build, rounds, show):
     if not shutil.which("perf"):
-        print("a server's own code is not measured: there is no perf\n")
+        print("a server's own code is not measured: perf is not installed\n")
         return
     rows = [("own code for a message, one thread", "connections", "of the time", "libraries", "instructions")]
     for kind in kinds(variants=False):
@@ -447,7 +449,7 @@ def own(build, rounds, show):
                 found = [own_share(build, kind, connections) for _ in range(rounds)]
             except Missing:
                 continue
-            # valgrind does not know all of io_uring.
+            # valgrind does not support all of io_uring.
             counted = shutil.which("valgrind") and kind.program != "raw_uring" and kind.driver != "uring"
             rows.append((kind.text, str(connections), *(f"{statistics.median(column):.1f} %" for column in zip(*found)),
                          f"{own_instructions(build, kind, connections):.0f}" if counted else ""))
@@ -455,7 +457,7 @@ def own(build, rounds, show):
     print()
 
 
-# What is tried out in the raw server, by the words that it knows.
+# Variants of the raw server: (text, arguments).
 BASE = ("multishot accept, SINGLE_ISSUER, DEFER_TASKRUN", "nothing")
 AGAIN = ("the same again: the noise", "nothing")
 TRIED = (("an accept for each connection, not multishot", "accept-once"),
@@ -475,7 +477,7 @@ WORKLOADS = (("echo, 64 connections", "echo", {"connections": 64, "milliseconds"
 
 
 def within(values):
-    """Between which two values their median is, of all rounds there could be, in 95 of 100 cases."""
+    """The 95 % confidence interval of the median."""
     n = len(values)
     rank = max(0, int(n / 2 - 0.98 * n ** 0.5))
     return sorted(values)[rank], sorted(values)[n - 1 - rank]
@@ -483,13 +485,14 @@ def within(values):
 
 def what_it_brings(ratios, noise):
     low, high = within(ratios)
-    least, most = within(noise)
-    return "a gain" if high < least else "a loss" if low > most else "nothing beyond the noise"
+    noise_low, noise_high = within(noise)
+    return "a gain" if high < noise_low else "a loss" if low > noise_high else "nothing beyond the noise"
 
 
 def compare(build, servers, bases, rounds, mode, options):
-    """The processor time for an operation, {kind: one for each round}, and its ratio to the median of the bases of that round. All
-    servers run all the time; their turns are short, and in another order in each round: so little else has changed between them."""
+    """The processor time per operation, {kind: [one for each round]}, and its ratio to the median of the bases of that
+    round. All servers run all the time. Their turns are short, and in a different order in each round, so that other
+    load affects all of them."""
     times, ratios = {kind: [] for kind in servers}, {kind: [] for kind in servers}
     with contextlib.ExitStack() as stack:
         running = {kind: stack.enter_context(Server(build, kind)) for kind in servers}

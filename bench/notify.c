@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tasks that exchange a million notifications: a round is there and back. */
+ * Two tasks that exchange a million notifications. A round is there and back. */
 #include "bench.h"
 
 enum { ROUNDS = 500000 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pairs of tasks that exchange notifications: a thousand pairs that run where they like, and one pair of
- * which each stays on a worker of its own, so that every notification crosses over. A round is there and
- * back. With fewer than two workers the pair is together. Beside it two plain threads that post semaphores. */
+ * Pairs of tasks that exchange notifications: a thousand pairs that may move, and one pair pinned
+ * to two different workers, so that every notification crosses threads. A round is there and back.
+ * With fewer than two workers the pair shares a thread. For comparison, two plain threads with
+ * semaphores. */
 #include "bench.h"
 
 #include <pthread.h>
@@ -34,7 +35,7 @@ AW_ASYNC(int, call, pair *pair; int rounds; aw_notified wait;) {
     AW_END;
 }
 
-/* ---- Many ------------------------------------------------------------------------------------- */
+/* ---- Many pairs ------------------------------------------------------------------------------ */
 
 AW_ASYNC(int, many, pair pairs[PAIRS]; struct echo * echoes[PAIRS]; struct call * calls[PAIRS];
          int i; aw_task_join_future join;) {
@@ -53,14 +54,14 @@ AW_ASYNC(int, many, pair pairs[PAIRS]; struct echo * echoes[PAIRS]; struct call 
     AW_END;
 }
 
-/* ---- One, apart ------------------------------------------------------------------------------- */
+/* ---- One pair on two workers ----------------------------------------------------------------- */
 
 static pair apart;
 static pthread_t first;
 static int seated;
 static uint64_t start;
 
-/* Stays where it is, and answers from there. */
+/* Pins itself, and answers. */
 AW_ASYNC(int, echo_here, struct echo echo;) {
     AW_BEGIN;
     aw_pin(cx);
@@ -73,7 +74,7 @@ AW_ASYNC(int, echo_here, struct echo echo;) {
     AW_END;
 }
 
-/* Yields until another worker has taken it, stays there, and calls. */
+/* Yields until another worker runs it, pins itself, and calls. */
 AW_ASYNC(int, call_elsewhere, struct call call;) {
     AW_BEGIN;
     while (!bench_load(seated) || (bench_workers > 1 && pthread_equal(first, pthread_self())))
@@ -99,7 +100,7 @@ AW_ASYNC(int, two, struct echo_here *echo; struct call_elsewhere * call;
     AW_END;
 }
 
-/* ---- Plain threads ---------------------------------------------------------------------------- */
+/* ---- Plain threads --------------------------------------------------------------------------- */
 
 static sem_t there, back;
 

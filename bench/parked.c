@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A runtime that has worked and now has nothing to do, for five seconds: how often its threads were switched
- * to, and how long they ran. All threads of the process count but the one that measures. */
+ * An idle runtime that has worked before, for five seconds: context switches and CPU time of its
+ * threads. All threads of the process count except the measuring one. */
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -15,7 +15,7 @@ enum { TASKS = 1000 };
 static aw_notify end = AW_NOTIFY_INIT;
 static int done;
 
-/* Context switches, voluntary or not, and nanoseconds of processor time, of all threads but this one. */
+/* Context switches, voluntary or not, and nanoseconds of CPU time, of all threads but this one. */
 typedef struct usage {
     long threads, switches, ns;
 } usage;
@@ -56,7 +56,7 @@ static usage look(void) {
     return u;
 }
 
-/* ---- The runtime ------------------------------------------------------------------------------ */
+/* ---- Runtime --------------------------------------------------------------------------------- */
 
 static long nothing(void *arg) {
     (void)arg;
@@ -83,7 +83,7 @@ AW_ASYNC(int, work_and_wait, aw_notified wait;) {
 
 static void *runner(void *arg) {
     (void)arg;
-    bench_check(bench_run(AW_CALL(work_and_wait)) == 0, "it is told to end");
+    bench_check(bench_run(AW_CALL(work_and_wait)) == 0, "the runtime ends");
     return NULL;
 }
 
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
     pthread_t thread;
     bench_check(pthread_create(&thread, NULL, runner, NULL) == 0, "a thread");
     usage before, after;
-    /* Asleep is who has not been switched to for a while. */
+    /* The threads sleep when there was no context switch for a while. */
     struct timespec a_while = {0, 50000000}, five = {5, 0};
     do {
         before = look();

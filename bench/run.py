@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Runs the benchmarks and prints their medians beside what is aimed at.
+"""Runs the benchmarks and prints their medians and aims.
 
     bench/run.py --build-dir build/gcc              everything, 5 rounds
     bench/run.py --build-dir build/gcc --rounds 15 spawn yield
 
-Each program runs on the current thread, on one worker and on two; a program alone takes the number of workers
-as its argument. On the current thread processor time is measured, on workers the time that passes.
+Each program runs on the current thread, on one worker and on two. Run alone, a program takes the number of workers as
+its argument. The current thread is measured in processor time, workers in elapsed time.
 
-The rounds are interleaved: each runs every program once, so that a machine that is busy for a while
-spoils a round and not a program. The spread is that of the middle half of the rounds. Programs are built
-already (`make bench` does both), with the diagnostics on, as users get them.
+Rounds are interleaved: each round runs every program once, so that a short load of the machine affects one round and
+not one program. The spread is that of the middle half of the rounds. The programs must have been built (`make bench`
+does both), with the diagnostics on, as in the default build.
 
-Network I/O is measured between processes: see bench/network.py, whose names can be given here too.
+Network I/O is measured between processes: see bench/network.py. NAME may also be one of its benchmarks.
 """
 
 import argparse
@@ -27,20 +27,20 @@ import network
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# On how many workers a program runs, where it is not on the current thread (0), on one and on two.
+# Numbers of workers a program runs on, if not 0 (the current thread), 1 and 2.
 WORKERS = {
     "fiber_switch": (0,),
     "blocking": (2,),
     "foreign_spawn": (1, 2),
     "foreign_wake": (1, 2),
 }
-# These take long and do not vary: one round is enough.
+# These take long and do not vary: they run in one round only.
 ONCE = {"parked"}
-# Calls to futex(2) are counted in these, by strace; each does a million things.
+# Calls of futex(2) by these programs are counted with strace. Each program performs a million operations.
 FUTEX = {"foreign_spawn": "a million tasks spawned", "foreign_wake": "a million tasks woken"}
 THREADS = (1, 2, 4, 8, 16)
 
-# What each measurement means, and its aim on an ordinary x86-64 machine: (text, aim or None).
+# {measure: (text, aim or None)}. The aims are for an ordinary x86-64 machine.
 MEASURES = {
     "spawn/at-once": ("spawn and join 1,000,000 tasks, all at once, each", 80),
     "spawn/one-by-one": ("spawn and join 1,000,000 tasks, one by one, each", 45),
@@ -155,19 +155,19 @@ for n in THREADS:
     MEASURES[f"blocking/one-{n}"] = (f"blocking jobs of {by}, one at a time each", None)
     MEASURES[f"blocking/many-{n}"] = ("... 32 at a time each", None)
 
-# How many times as fast two workers are to be.
+# Aims for the speedup of two workers.
 SPEEDUPS = {"cpu/tasks": 1.9}
-# The units of what a second worker can make better.
+# Units of measures that a second worker can improve.
 COMPARED = {"ns", "us", "ms", "s", "jobs/s", "M/s"}
 
 
 def programs(build, wanted):
-    """(name, program, number of workers), for all of them."""
+    """A list of (name, program, number of workers)."""
     found = [source.stem for source in sorted((ROOT / "bench").glob("*.c"))]
     unknown = set(wanted) - set(found) - set(network.NAMES + network.ASKED_FOR)
     if unknown:
-        sys.exit(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(found)}, "
-                 f"and of the network {', '.join(network.NAMES + network.ASKED_FOR)}")
+        sys.exit(f"unknown benchmark {', '.join(sorted(unknown))}; known are {', '.join(found)}, "
+                 f"and for the network {', '.join(network.NAMES + network.ASKED_FOR)}")
     return [(name, build / "bench" / name, workers) for name in found if not wanted or name in wanted
             for workers in WORKERS.get(name, (0, 1, 2))]
 
@@ -185,7 +185,7 @@ def run(name, program, workers):
 
 
 def futex_calls(program, workers, threads):
-    """Of all threads of one run, or None where strace does not work."""
+    """The number of calls of all threads in one run, or None if strace does not work."""
     with tempfile.NamedTemporaryFile("r") as report:
         done = subprocess.run(["strace", "-f", "-c", "-e", "trace=futex", "-o", report.name,
                                program, str(workers), str(threads)], capture_output=True)
@@ -200,7 +200,7 @@ def number(value):
 
 
 def is_rate(unit):
-    """Of these more is better."""
+    """Whether a larger value is better."""
     return unit.endswith("/s")
 
 
@@ -218,7 +218,7 @@ def spread(values):
 
 
 def show(rows, left):
-    """Columns; those in `left` begin where the others end."""
+    """Prints a table. The columns in `left` are left-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for n, row in enumerate(rows):
         cells = [cell.ljust(width) if i in left else cell.rjust(width)
@@ -229,7 +229,7 @@ def show(rows, left):
 
 
 def in_order(samples, workers):
-    """(measure, its text, its aim, its values), for what was measured on so many workers."""
+    """(measure, text, aim, values) of each measure that was taken on one of these numbers of workers."""
     here = {measure for measure, n in samples if n in workers}
     for measure in [m for m in MEASURES if m in here] + sorted(here - set(MEASURES)):
         text, aim = MEASURES.get(measure, (measure, None))
@@ -249,8 +249,8 @@ def table_of_one_thread(samples, units):
 
 
 def table_of_workers(samples, units):
-    """The speedup is that of the medians, on two workers against on one. Slower is what is so by more than
-    the twentieth part, and by the best round too."""
+    """The speedup is the ratio of the medians on one worker and on two. "slower": by more than a twentieth, and by
+    the best round too."""
     rows = [("on workers", "one", "spread", "two", "spread", "", "speedup", "")]
     for measure, text, aim, (one, two) in in_order(samples, (1, 2)):
         unit, speedup, verdict = units[measure], "", ""
@@ -277,7 +277,7 @@ def table_of_futex_calls(chosen):
     if not counted:
         return
     if not shutil.which("strace"):
-        print("calls to futex are not counted: there is no strace")
+        print("calls to futex are not counted: strace is not installed")
         return
     rows = [("calls to futex, by foreign threads",) + tuple(str(n) for n in THREADS)]
     for name, program, workers in counted:

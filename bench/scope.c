@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thousand children that return at once, a thousand times: in a scope, in a join set, and spawned and joined one
- * after the other. */
+ * A thousand children that return at once, a thousand times: in a scope, in a join set, and spawned
+ * and joined one by one. */
 #include "bench.h"
 
 enum { CHILDREN = 1000, ROUNDS = 1000 };

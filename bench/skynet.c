@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A tree of tasks: each has ten children, down to a million leaves. A leaf returns its number, every other
- * task the sum of what its children return. */
+ * A tree of tasks: ten children each, down to a million leaves. A leaf returns its number; every
+ * other task returns the sum of its children. */
 #include "bench.h"
 
 enum { LEAVES = 1000000, CHILDREN = 10 };

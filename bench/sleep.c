@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A million tasks that each sleep for one to two seconds: what that costs the processor from the first
- * spawn to the last join, how late they wake up, and their memory. */
+ * A million tasks that each sleep for one to two seconds: CPU time from the first spawn to the last
+ * join, how late the tasks wake, and their memory. */
 #include "bench.h"
 #include "memory.h"
 
@@ -25,7 +25,7 @@ AW_ASYNC(int, sleeper, uint64_t due; aw_sleep nap;) {
 
 AW_ASYNC(int, sleep_all, struct sleeper **tasks; int i; aw_task_join_future join;) {
     AW_BEGIN;
-    for (uint64_t i = 0; i < TASKS; i++) { /* evenly, but in disorder */
+    for (uint64_t i = 0; i < TASKS; i++) { /* evenly distributed, out of order */
         uint64_t duration = AW_SEC(1) + AW_USEC(i * 2654435761u % TASKS);
         self->tasks[i] = aw_spawn(AW_CALL(sleeper, .due = duration));
     }
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     struct sleeper **tasks = malloc(TASKS * sizeof *tasks);
     bench_check(tasks != NULL, "memory for the handles");
     for (int i = 0; i < TASKS; i++)
-        tasks[i] = NULL; /* touched before memory is looked at */
+        tasks[i] = NULL; /* touched before memory is measured */
 
     memory_begin(TASKS);
     uint64_t start = bench_cpu();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Spawn and join a million tasks that return at once: one after the other, and all together. */
+ * Spawn and join a million tasks that return at once: one by one, and all together. */
 #include "bench.h"
 
 enum { TASKS = 1000000 };

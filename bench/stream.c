@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: what an item costs on its way through a pipeline, from a generator, and through futures that run at once. */
+ * Streams: the cost of an item through a pipeline, from a generator, and through concurrent
+ * futures. */
 #include "bench.h"
 
 enum { ITEMS = 1000, ROUNDS = 1000, TOTAL = ITEMS * ROUNDS };
@@ -27,14 +28,14 @@ static long expected_even(void) {
     return n * ROUNDS;
 }
 
-/* An array, a map, a filter and a fold. */
+/* Array, map, filter and fold. */
 AW_ASYNC(long, pipeline, AW_ARRAY_STREAM(int) s; struct twice map; struct even filter;
          struct sum sum; int i; long total;) {
     AW_BEGIN;
     for (self->i = 0; self->i < ROUNDS; self->i++) {
         aw_stream_array(&self->s, numbers, ITEMS);
-        self->map = AW_OVER(twice, &self->s);
-        self->filter = AW_OVER(even, &self->map);
+        self->map = AW_ADAPTER(twice, &self->s);
+        self->filter = AW_ADAPTER(even, &self->map);
         AW_AWAIT(self->sum, AW_FOLD_OF(sum, &self->filter));
         self->total += self->sum.out;
     }
@@ -42,7 +43,7 @@ AW_ASYNC(long, pipeline, AW_ARRAY_STREAM(int) s; struct twice map; struct even f
     AW_END;
 }
 
-/* A next for each item. */
+/* One `next` per item. */
 AW_ASYNC(long, each, AW_ARRAY_STREAM(int) s; aw_stream_next_future next; int i; long total;) {
     AW_BEGIN;
     for (self->i = 0; self->i < ROUNDS; self->i++) {
@@ -96,7 +97,7 @@ AW_CONCURRENT(struct job, many, int) {
 AW_ASYNC(long, one_by_one, struct count g; struct one one; struct sum_ints sum;) {
     AW_BEGIN;
     self->g = AW_GENERATE(count);
-    self->one = AW_OVER(one, &self->g);
+    self->one = AW_ADAPTER(one, &self->g);
     AW_AWAIT(self->sum, AW_FOLD_OF(sum_ints, &self->one));
     AW_RETURN(self->sum.out);
     AW_END;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A million timeouts around a future that is ready at once, and around one that yields: then there is a
- * timer to set and to take back. */
+ * A million timeouts around a future that is ready at once, and around one that yields and so needs
+ * a timer set and cancelled. */
 #include "bench.h"
 
 enum { TIMEOUTS = 1000000 };

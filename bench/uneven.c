@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Uneven fork and join: one task spawns a thousand, each with ten microseconds of work, so that one worker
- * has everything and the others nothing. How long until another one runs the first of them, and until
- * all are done. */
+ * Uneven fork and join: one task spawns a thousand with ten microseconds of work each, so that one
+ * worker has all the work. Measures the time until another worker runs a task, and until all are
+ * done. */
 #include "bench.h"
 
 #include <pthread.h>
@@ -10,13 +10,13 @@
 enum { TASKS = 1000, TURNS = 5000, TIMES = 21 };
 
 static pthread_t owner;
-static uint64_t start, moved; /* when the first one ran elsewhere; 0: none did */
+static uint64_t start, moved; /* when a task first ran on another worker; 0: never */
 
 AW_ASYNC(long, part, int n;) {
     AW_BEGIN;
     if (!__atomic_load_n(&moved, __ATOMIC_RELAXED) && !pthread_equal(owner, pthread_self())) {
-        uint64_t nobody = 0;
-        __atomic_compare_exchange_n(&moved, &nobody, bench_wall(), false, __ATOMIC_RELAXED,
+        uint64_t never = 0;
+        __atomic_compare_exchange_n(&moved, &never, bench_wall(), false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
     }
     AW_RETURN((long)(bench_work((uint64_t)self->n + 1, TURNS) & 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same work in several ways, measured in turns in one process, so that a machine that is busy for a
- * while spoils a turn of each and not one of them. The median of the turns is reported. */
+ * The same work in several ways, measured in turns in one process, so that temporary load on the
+ * machine affects all of them. Reports the median of the turns. */
 #ifndef AWAKE_BENCH_VERSUS_H
 #define AWAKE_BENCH_VERSUS_H
 
@@ -12,7 +12,7 @@ enum { VERSUS_TURNS = 7 };
 typedef struct versus {
     const char *name;
     void (*run)(void);
-    double count; /* what a run does, that many times */
+    double count; /* operations per run */
     double ns[VERSUS_TURNS];
 } versus;
 

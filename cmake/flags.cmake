@@ -1,5 +1,5 @@
-# The compiler flags of this project, as lists. Nothing here changes a global setting: the lists are
-# given to our own targets, so that a project that embeds Awake keeps its own flags.
+# The compiler flags of this project, as lists. They are applied to the targets of Awake only, so that a project
+# that embeds Awake keeps its own flags.
 
 include(CheckCCompilerFlag)
 include(CheckCSourceCompiles)
@@ -20,10 +20,10 @@ endfunction()
 # ---- Code generation of the library ------------------------------------------------------------
 
 # initial-exec: a thread-local access is one instruction instead of a call, in the shared library too.
-# The few bytes that it takes from every thread fit into what the C library keeps free for dlopen.
+# The few bytes per thread fit into the static TLS that the C library reserves for dlopen.
 awake_probe_flags(AWAKE_LIBRARY_FLAGS -fno-semantic-interposition -ftls-model=initial-exec)
 
-# __FILE__ reads src/core/future.c and not the path of the machine that compiled it.
+# __FILE__ is a path relative to the sources: src/future/future.c.
 awake_probe_flags(AWAKE_PATH_FLAGS -fmacro-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}/=)
 
 # ---- Sanitizers --------------------------------------------------------------------------------
@@ -37,8 +37,8 @@ elseif(AWAKE_SANITIZE)
 endif()
 if(AWAKE_SANITIZE)
     list(APPEND AWAKE_SANITIZE_FLAGS -g -fno-omit-frame-pointer)
-    # The reports name the lines that were written, and the tests still finish in time. Not part of what a user of the
-    # library gets: it would be behind his own.
+    # -O1: reports name the right lines, and the tests finish in time. Not passed on to targets that link the
+    # library, where it would override their own level.
     set(AWAKE_SANITIZE_OPTIMISED -O1)
 endif()
 
@@ -47,8 +47,8 @@ endif()
 awake_probe_flags(AWAKE_HARDENING
     -fstack-clash-protection -fcf-protection -fstack-protector-strong)
 
-# FORTIFY needs an optimising build, and a sanitizer sees more without it. The C library warns about a
-# level it does not know, hence the header and -Werror in the probe.
+# FORTIFY needs an optimising build, and sanitizers find more without it. The C library warns about an
+# unknown level, so the probe includes a header and uses -Werror.
 if(NOT AWAKE_SANITIZE)
     foreach(level 3 2)
         set(CMAKE_REQUIRED_FLAGS "-O2 -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=${level}")
@@ -70,11 +70,11 @@ endif()
 
 # ---- Warnings ----------------------------------------------------------------------------------
 
-# What a careful user has on; the examples are compiled with exactly these.
+# The usual warnings of a careful user. The examples are compiled with exactly these.
 set(AWAKE_WARNINGS -Wall -Wextra -Wpedantic)
 if(AWAKE_WERROR)
     list(APPEND AWAKE_WARNINGS -Werror)
 endif()
-# What we ask of ourselves beyond that.
+# Further warnings for the library and the tests.
 set(AWAKE_STRICT_WARNINGS -Wshadow -Wstrict-prototypes -Wvla)
 set(AWAKE_LIBRARY_WARNINGS ${AWAKE_STRICT_WARNINGS} -Wmissing-prototypes)

@@ -12,7 +12,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/awake)
 install(EXPORT awake NAMESPACE awake:: FILE awake-targets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/awake-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/awake-config.cmake
     INSTALL_DESTINATION ${package_dir})
-# Before 1.0 a minor version may break its users: 0.2 does not answer to a request for 0.1.
+# Before 1.0 a minor version may be incompatible: 0.2 does not satisfy a request for 0.1.
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/awake-config-version.cmake
     COMPATIBILITY SameMinorVersion)
 install(FILES
@@ -20,7 +20,7 @@ install(FILES
     ${CMAKE_CURRENT_BINARY_DIR}/awake-config-version.cmake
     DESTINATION ${package_dir})
 
-# awake.pc finds its prefix from where it lies, so that the installed tree can be moved or staged.
+# awake.pc derives its prefix from its own path, so that the installed tree can be moved or staged.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR} OR IS_ABSOLUTE ${CMAKE_INSTALL_INCLUDEDIR})
     set(pc_prefix ${CMAKE_INSTALL_PREFIX})

@@ -1,7 +1,5 @@
-# Tests, examples and benchmarks: every .c file in their folders is one program, found by its place:
-# tests/unit/task.c becomes tests/unit/task in the build directory, target test-unit-task.
-
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Tests, examples and benchmarks: every .c file in their folders is one program. tests/unit/task.c becomes
+# tests/unit/task in the build directory, with the target test-unit-task.
 
 function(awake_program target folder source)
     get_filename_component(name ${source} NAME_WE)
@@ -14,7 +12,7 @@ function(awake_program target folder source)
         ${AWAKE_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_SANITIZE_OPTIMISED} ${AWAKE_PATH_FLAGS})
     target_link_options(${target} PRIVATE ${AWAKE_HARDENING_LINK})
     target_link_libraries(${target} PRIVATE awake::static)
-    # A line "/* link: OPTIONS */" adds to how it is linked, in the source or in a header of tests/support that it includes.
+    # A line "/* link: OPTIONS */" adds link options. It is in the source, or in an included header of tests/support.
     set(files ${source})
     file(STRINGS ${source} included REGEX "^#include \"support/.*\"$")
     foreach(header ${included})
@@ -38,7 +36,8 @@ if(AWAKE_BUILD_TESTS)
     target_link_libraries(awake_test_main PRIVATE awake::static)
     target_compile_options(awake_test_main PRIVATE
         ${AWAKE_WARNINGS} ${AWAKE_LIBRARY_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_PATH_FLAGS})
-    # Compiling the tests takes longer than running them. The library is optimised as ever, and so are fibers.
+    # Compiling the tests takes longer than running them, so they are optimised less. The library and the tests of
+    # fibers are not.
     if(AWAKE_SANITIZE)
         set(test_optimised -O0)
     elseif(NOT AWAKE_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
@@ -56,7 +55,7 @@ if(AWAKE_BUILD_TESTS)
             if(NOT name MATCHES "^fiber")
                 target_compile_options(${target} PRIVATE ${test_optimised})
             endif()
-            # The interleaver sees plain accesses by the calls that TSan puts there, and answers them itself.
+            # The interleaver observes plain accesses through the calls that TSan inserts, and implements these calls.
             if(suite STREQUAL "model" AND NOT AWAKE_SANITIZE)
                 target_compile_options(${target} PRIVATE -fsanitize=thread)
                 target_compile_definitions(${target} PRIVATE MODEL_SEES_PLAIN)
@@ -65,7 +64,7 @@ if(AWAKE_BUILD_TESTS)
         endforeach()
     endforeach()
 
-    # What the runner runs other programs under.
+    # Programs under which the runner runs other programs.
     file(GLOB sources CONFIGURE_DEPENDS tests/tools/*.c)
     foreach(source ${sources})
         get_filename_component(name ${source} NAME_WE)
@@ -74,8 +73,8 @@ if(AWAKE_BUILD_TESTS)
         add_dependencies(tests test-tools-${name})
     endforeach()
 
-    # The tests of fibers once more, on the way of switching stacks that works everywhere.
-    # Only the fibers differ: the rest is in the library, behind these.
+    # The tests of fibers again, with portable stack switching (ucontext). Only the objects of src/fiber differ. They
+    # come before the library on the link line, and replace its objects.
     file(GLOB fiber_sources CONFIGURE_DEPENDS src/fiber/*.c)
     awake_objects(awake_portable "${fiber_sources}" AW_FIBER_PORTABLE)
     set_target_properties(awake_portable PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -101,7 +100,7 @@ if(AWAKE_BUILD_EXAMPLES)
     file(GLOB sources CONFIGURE_DEPENDS examples/*.c)
     foreach(source ${sources})
         get_filename_component(name ${source} NAME_WE)
-        # A line "/* needs: MODULE */" names what pkg-config has to find. Without it the program is not built.
+        # A line "/* needs: MODULE */" names a pkg-config module. If it is missing, the program is not built.
         file(STRINGS ${source} needs REGEX "^/\\* needs: .* \\*/$")
         set(needed)
         if(needs)
@@ -131,7 +130,7 @@ if(AWAKE_BUILD_BENCH)
         awake_program(bench-${name} bench ${source})
         add_dependencies(bench bench-${name})
     endforeach()
-    # What the measurements of the network consist of: a load generator and servers, run by bench/network.py.
+    # The network benchmarks: a load generator and servers, run by bench/network.py.
     file(GLOB sources CONFIGURE_DEPENDS bench/net/*.c)
     foreach(source ${sources})
         get_filename_component(name ${source} NAME_WE)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Futures are lazy: calling an async function runs nothing of it.
+ * Futures are lazy: calling an async function runs none of its body.
  *
- * AW_CALL(hello, ...) only fills in a `struct hello`: a value, with the arguments and a note of
- * where the body stands. The body runs when the future is polled, and awaiting it is what polls it.
+ * AW_CALL(hello, ...) only fills in a `struct hello`: a value that holds the arguments and the
+ * position in the body. The body runs when the future is polled. Awaiting a future polls it.
  *
- * Notice the order of the lines, and that nobody greets the moon: a future that was never polled
- * has acquired nothing, so it can simply be forgotten. */
+ * Notice the order of the lines. The moon is never greeted: a future that was never polled owns
+ * nothing, so it needs no cleanup. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -17,12 +17,12 @@ AW_ASYNC(int, hello, const char *name;) {
     AW_END;
 }
 
-/* What has to survive an await is a member of the frame, `self`: also the futures to await. */
+/* The frame, `self`, holds everything that must survive an await, also the awaited futures. */
 AW_ASYNC(int, greet, struct hello world; struct hello moon;) {
     AW_BEGIN;
     self->world = AW_CALL(hello, .name = "world");
     self->moon = AW_CALL(hello, .name = "moon");
-    printf("there are two futures, and nothing was printed\n");
+    printf("two futures exist, neither has run\n");
 
     AW_AWAIT_FUTURE(self->world);
     printf("one of them was awaited\n");
@@ -32,6 +32,6 @@ AW_ASYNC(int, greet, struct hello world; struct hello moon;) {
 
 int main(void) {
     struct greet future = AW_CALL(greet);
-    printf("there is one future, and nothing was printed\n");
-    return aw_run(future); /* polls it until it has ended, and returns its output */
+    printf("one future exists, it has not run\n");
+    return aw_run(future); /* polls it until it ends, and returns its output */
 }

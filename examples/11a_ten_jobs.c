@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ten jobs that each take a second take a second together, on one thread.
+ * Ten jobs that each take one second end together after one second, on one thread.
  *
- * At its await a job hands the thread back; while it sleeps the others run. aw_join_all makes one
- * future out of an array of them, and ends when all have.
+ * At its await a job hands the thread back, and other jobs run while it sleeps. aw_join_all makes
+ * one future out of an array of futures. It ends when all of them have ended.
  *
- * Notice that all begin before any ends, and look at the time. */
+ * Notice that all jobs start before any of them ends, and how long the program takes. */
 #include <awake.h>
 #include <stdio.h>
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same ten jobs without AW_ASYNC: a future is a struct and a function that polls it.
+ * The same ten jobs without AW_ASYNC: a future is a struct and a poll function.
  *
- * Poll does what can be done now and never waits: either it is finished (AW_READY), or it returns
- * AW_PENDING and expects to be called again. So it has to remember how far it came: here in
- * `started`. This job passes its context on to the sleep, which uses it to ask for the next poll.
+ * Poll does the work that can be done now, and never waits. It returns AW_READY if the future has
+ * finished, otherwise AW_PENDING: then it will be called again. So the future must record its
+ * progress, here in `started`. This job passes its context on to the sleep, which uses it to
+ * request the next poll.
  *
- * Notice that main is the one of 11a, but for the call: who awaits a future cannot see how it was
- * written. */
+ * Notice that `main` is the same as in 11a except for the call. Code that awaits a future does not
+ * depend on how the future is written. */
 #include <awake.h>
 #include <stdio.h>
 
 struct job {
-    aw_future future; /* first: names the type */
-    int out;          /* what it ends with; here nothing of interest */
+    aw_future future; /* first member; names the type */
+    int out;          /* the output; unused here */
     int n;
     bool started;
     aw_sleep nap;
@@ -30,13 +31,12 @@ static aw_poll job_poll(aw_future *self, aw_cx *cx) {
     return AW_READY;
 }
 
-/* To cancel a job is to cancel what it waits for. If the nap was over in that very moment, so is
- * the job. */
+/* Cancelling a job cancels its nap. If the nap has already ended, the job has finished too. */
 static aw_poll job_cancel(aw_future *self, aw_cx *cx) {
     struct job *job = (struct job *)self;
-    aw_poll answer = aw_future_cancel(&job->nap.future, cx);
-    if (answer == AW_READY) printf("end %d\n", job->n);
-    return answer;
+    aw_poll result = aw_future_cancel(&job->nap.future, cx);
+    if (result == AW_READY) printf("end %d\n", job->n);
+    return result;
 }
 
 static const aw_future_type job_type = {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The job as an explicit state machine, which is what AW_BEGIN and AW_AWAIT make of an async
- * function: a switch that jumps to where the body stopped. (Theirs counts in line numbers.)
+ * The job as an explicit state machine. AW_BEGIN and AW_AWAIT generate the same: a switch that
+ * jumps to the point where the body stopped. Their states are line numbers.
  *
- * Every future has a `state` for its type to use; it begins as 0.
+ * Every future has a `state` for its type to use. It starts as 0.
  *
- * Notice the end: a future that has finished must not be polled again. The library reports the line
- * that did and aborts the program, before our own TERMINATED is ever reached. */
+ * Notice the end: a finished future must not be polled again. The library reports the line of the
+ * poll and aborts the program, before the state TERMINATED is reached. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -26,7 +26,7 @@ static aw_poll job_poll(aw_future *self, aw_cx *cx) {
         printf("start %d\n", job->n);
         job->nap = aw_sleep_for(AW_SEC(1));
         self->state = WAITING;
-        /* fall through - the nap begins with its first poll */
+        /* fall through - the nap starts with its first poll */
     case WAITING:
         if (aw_future_poll(&job->nap.future, cx) == AW_PENDING) return AW_PENDING;
         printf("end %d\n", job->n);
@@ -40,9 +40,9 @@ static aw_poll job_poll(aw_future *self, aw_cx *cx) {
 static aw_poll job_cancel(aw_future *self, aw_cx *cx) {
     struct job *job = (struct job *)self;
     if (self->state == START) return AW_CANCELLED;
-    aw_poll answer = aw_future_cancel(&job->nap.future, cx);
-    if (answer == AW_READY) printf("end %d\n", job->n); /* the nap was over just then */
-    return answer;
+    aw_poll result = aw_future_cancel(&job->nap.future, cx);
+    if (result == AW_READY) printf("end %d\n", job->n); /* the nap had already ended */
+    return result;
 }
 
 static const aw_future_type job_type = {

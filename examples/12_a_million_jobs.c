@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thousand jobs, then a million, each asleep for a second: all on one thread.
+ * A thousand jobs, then a million, each asleep for one second, all on one thread.
  *
- * A job is a struct and not a stack: it costs what is in its frame. The sleep needs no memory of
- * its own either, it is in the frame too. Of so many jobs only those that were woken are polled.
+ * A job is a struct, not a stack: it costs the size of its frame. The sleep is part of the frame
+ * and needs no other memory. Only jobs that were woken are polled.
  *
- * Notice the bytes a job. A million threads would want a million stacks. */
+ * Notice the bytes per job. A million threads would need a million stacks. */
 #include <awake.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ int main(void) {
 
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("%zu bytes a frame; the whole program used %ld bytes a job\n", sizeof(struct job),
+    printf("%zu bytes per frame; the whole program used %ld bytes per job\n", sizeof(struct job),
            usage.ru_maxrss * 1024 / ended);
     return EXIT_SUCCESS;
 }

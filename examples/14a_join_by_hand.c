@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * How do many futures run together? Join is a future as well: its poll polls all of them, and it is
- * ready when none is pending any more. There is nothing else to it.
+ * A join written by hand: a join is a future that polls all of its children. It is ready when no
+ * child is pending.
  *
- * Each child gets the waker of the whole, so whichever has something to do causes a poll of all.
- * The outputs stay where they are, in the children; this join does not look at them.
+ * Each child gets the waker of the join, so a wake of one child polls all of them. The outputs stay
+ * in the children; this join does not read them.
  *
- * Notice the question before each poll: what has ended must not be polled again. */
+ * Notice the check before each poll: a future that has ended must not be polled again. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -27,17 +27,17 @@ struct join {
 
 static aw_poll join_poll(aw_future *self, aw_cx *cx) {
     struct join *join = (struct join *)self;
-    aw_poll answer = AW_READY;
+    aw_poll result = AW_READY;
     for (size_t i = 0; i < join->count; i++) {
         aw_future *child = &join->jobs[i].future;
         if (aw_future_ended(child)) continue;
-        if (aw_future_poll(child, cx) == AW_PENDING) answer = AW_PENDING;
+        if (aw_future_poll(child, cx) == AW_PENDING) result = AW_PENDING;
     }
-    return answer;
+    return result;
 }
 
-/* Cancelling is the same walk: the join is gone when the last child is. Had they all finished
- * before the cancel reached them, it would be finished too. */
+/* Cancels all children. The join ends when the last child has ended. If all of them had finished
+ * before the cancel, the join has finished too. */
 static aw_poll join_cancel(aw_future *self, aw_cx *cx) {
     struct join *join = (struct join *)self;
     bool pending = false, all_finished = aw_future_started(self);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The real join_all, with outputs: job n naps, the first one longest, and returns n * n.
+ * The library's join_all, with outputs: job n sleeps, job 1 longest, and returns n * n.
  *
- * The array stays in place, so there is nothing to collect: the output of jobs[i] is jobs[i].out.
- * With more than 30 children join_all gives each a waker of its own, and polls only those that were
- * woken.
+ * The array stays in place: the output of jobs[i] is jobs[i].out. With more than 30 children
+ * join_all gives each child its own waker, and polls only the children that were woken.
  *
- * Notice that they end last to first, and that the outputs are in order. */
+ * Notice that the jobs end in reverse order, and that the outputs are in the order of the array. */
 #include <awake.h>
 #include <stdio.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sleep of one's own, first attempt: it looks at the clock, and forgets its waker.
+ * A sleep written by hand, first attempt: it reads the clock and ignores its waker.
  *
- * Poll has a third duty besides working and answering: before it answers AW_PENDING it must see to
- * it that the waker in its context is woken later. Until then nobody calls again. A job can leave
- * this to the future that it awaits; this one awaits nothing, it is a leaf.
+ * Before a poll returns AW_PENDING, it must arrange for the waker in its context to be woken later.
+ * Without a wake the future is not polled again. A job can leave this to the future that it awaits.
+ * This delay awaits nothing: it is a leaf future.
  *
- * Notice the report. Elsewhere such a program hangs; here the runtime sees that nobody has the
- * waker, says who waits for what and in which line, and aw_run returns -EDEADLK. */
+ * Notice the report. In other runtimes such a program hangs. Here the runtime detects that nothing
+ * keeps the waker, and prints the await chain with file and line. aw_run returns -EDEADLK. */
 #include <awake.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +19,11 @@ struct delay {
 };
 
 static aw_poll delay_poll(aw_future *self, aw_cx *cx) {
-    (void)cx; /* the mistake: the waker is in there */
+    (void)cx; /* the bug: the waker in the context is not used */
     return aw_now(NULL) >= ((struct delay *)self)->until ? AW_READY : AW_PENDING;
 }
 
-/* Without `cancel`: nothing has to be undone when it is given up. */
+/* No `cancel`: there is nothing to undo. */
 static const aw_future_type delay_type = {AW_TYPE_OF(struct delay, "delay"), .poll = delay_poll};
 
 static struct delay delay_for(uint64_t duration) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sleep of one's own, second attempt: whenever it is not time yet, it asks to be polled again at
+ * A sleep written by hand, second attempt: until its deadline, each poll requests another poll at
  * once.
  *
- * That keeps the contract, and the jobs end in time and together. But the thread never rests: polls
- * go round as fast as they can.
+ * This fulfils the contract, and the jobs end together and on time. But the thread never sleeps: it
+ * polls in a busy loop.
  *
- * Notice the number of polls. Two for each nap would do: one to begin, one to end. */
+ * Notice the number of polls. Two per nap would be enough: one to start it, one to end it. */
 #include <awake.h>
 #include <stdio.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sleep of one's own, third attempt: a thread for each, which sleeps and then wakes.
+ * A sleep written by hand, third attempt: one thread per sleep, which sleeps and then wakes.
  *
- * The first poll starts the thread and leaves it a clone of the waker, which may be kept, and woken
- * from any thread. A later poll may bring another waker; then that one counts. Threads are dear, so
- * there is a bound; and the system may refuse one as well. Either is an error of that one sleep, in
- * its `out`.
+ * The first poll starts the thread and stores a clone of the waker. A clone may be kept, and woken
+ * from any thread. If a later poll has a different waker, it replaces the stored one. Threads are
+ * expensive, so their number is limited. The kernel may also refuse to create one. Each failure
+ * ends only one sleep, with an error in its `out`.
  *
- * Notice that the program goes on after both kinds of failure. And that cancelling takes as long as
- * sleeping: the thread uses the frame, so until it is done cancel answers AW_PENDING. */
+ * Notice that the program continues after both kinds of failure. Cancelling takes as long as
+ * sleeping: the thread uses the frame, so cancel returns AW_PENDING until the thread is done. */
 #include <awake.h>
 #include <errno.h>
 #include <pthread.h>
@@ -20,13 +20,13 @@ struct delay {
     aw_future future;
     int out;
     pthread_t thread;
-    bool over;      /* these two are shared with the thread, under the lock */
-    aw_waker waker; /* a clone of the latest poll's */
+    bool over;      /* `over` and `waker` are shared with the thread, under the lock */
+    aw_waker waker; /* a clone of the waker of the latest poll */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_attr_t attributes;
-static int threads; /* counted by polls, which are all on one thread */
+static int threads; /* not locked: all polls are on one thread */
 enum { MAX_THREADS = 4 };
 
 static void *sleep_and_wake(void *arg) {
@@ -54,7 +54,7 @@ static aw_poll delay_poll(aw_future *self, aw_cx *cx) {
     if (!over) aw_waker_set(&delay->waker, aw_cx_waker(cx));
     pthread_mutex_unlock(&lock);
     if (over) {
-        pthread_join(delay->thread, NULL); /* it has nothing left to do */
+        pthread_join(delay->thread, NULL); /* the thread is about to return */
         threads--;
         return AW_READY;
     }
@@ -77,7 +77,7 @@ static const aw_future_type delay_type = {
 AW_ASYNC(void, job, int n; struct delay nap;) {
     AW_BEGIN;
     AW_AWAIT(self->nap, (struct delay){.future = AW_FUTURE_INIT(&delay_type)});
-    printf("job %d: %s\n", self->n, self->nap.out ? strerror(-self->nap.out) : "has slept");
+    printf("job %d: %s\n", self->n, self->nap.out ? strerror(-self->nap.out) : "slept");
     AW_END;
 }
 
@@ -90,10 +90,10 @@ static int run_jobs(void) {
 
 int main(void) {
     pthread_attr_init(&attributes);
-    printf("six jobs, at most four threads:\n");
+    printf("six jobs, limited to four threads:\n");
     int error = run_jobs();
 
-    printf("six jobs, each thread with a stack that no system has:\n");
+    printf("six jobs, each thread with a stack of 2^60 bytes:\n");
     pthread_attr_setstacksize(&attributes, (size_t)1 << 60);
     if (!error) error = run_jobs();
     pthread_attr_destroy(&attributes);

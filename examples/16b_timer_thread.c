@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sleep of one's own, fourth attempt: one thread for all, fed by a queue.
+ * A sleep written by hand, fourth attempt: one timer thread for all sleeps, with a queue.
  *
- * A poll puts the delay into a queue, first to wake in front, with a clone of its waker. The thread
- * sleeps until the first is due, takes it out and wakes it; a new one in front makes it look again.
- * This is a good sleep. The library's own needs no second thread: the runtime's thread, which has
- * nothing to do just then, waits for the first timer itself.
+ * A poll inserts the delay, with a clone of its waker, into a queue that is sorted by deadline. The
+ * thread sleeps until the first deadline, removes that delay and wakes it. A new first entry
+ * unparks the thread. This implementation is sound. The library's own sleep needs no second thread:
+ * when the runtime's thread has nothing to run, it waits for the first timer itself.
  *
- * Notice cancel: after it the queue knows nothing of the delay, so its frame may go away. That is
- * why the queue can be made of the delays themselves, without allocating anything. */
+ * Notice cancel: it removes the delay from the queue, so the frame may go away afterwards. So the
+ * queue can link the delays themselves, without allocating. */
 #include <awake.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,16 +17,16 @@ struct delay {
     aw_future future;
     int out;
     uint64_t until;
-    struct delay *next; /* from here on under the lock */
-    aw_waker waker;     /* none: not in the queue */
+    struct delay *next; /* `next` and `waker` are protected by the lock */
+    aw_waker waker;     /* empty while the delay is not in the queue */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct delay *queue;
-static aw_parker *parker; /* what the thread sleeps on */
+static aw_parker *parker; /* the thread sleeps here */
 
 static void *timer_thread(void *unused) {
-    for (;;) { /* as long as the program lives */
+    for (;;) { /* until the program exits */
         pthread_mutex_lock(&lock);
         uint64_t until = queue ? queue->until : AW_FOREVER;
         aw_waker due = {NULL, NULL};

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A timeout around any future. When the time is up the future inside is cancelled: not dropped, but
- * asked to wind up, and polled until it has.
+ * A timeout around any future. When the time is up, the inner future is cancelled: it is not
+ * dropped, but asked to stop, and polled until it has ended.
  *
- * What finishes in the meantime counts: there is no moment in which a value can be lost. A cook
- * takes an order back at any time. A courier who is on the way cannot be called back, so to cancel
- * one is to wait: and then the parcel is there.
+ * If it finishes during that time, its output counts: no value is lost. The cook can stop at any
+ * time. The courier cannot turn back, so cancelling it means waiting until the parcel is there.
  *
- * Notice the third answer: the time was up, and there is a value all the same. */
+ * Notice the third result: the time was up, and there is a value all the same. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
@@ -62,7 +61,7 @@ AW_ASYNC(int, lunch, AW_TIMEOUT(struct cook) order; AW_TIMEOUT(struct courier) p
     print_result("a slow cook", self->order.out, self->order.inner.out);
 
     AW_AWAIT_FOR(self->parcel, AW_MSEC(100), courier_for(AW_MSEC(200)));
-    print_result("a courier who was late", self->parcel.out, self->parcel.inner.out);
+    print_result("a late courier", self->parcel.out, self->parcel.inner.out);
     AW_RETURN(0);
     AW_END;
 }

@@ -2,12 +2,11 @@
  *
  * An async function that calls itself needs a box.
  *
- * A frame holds the frames that it awaits, so one that held another of its own kind would be
- * without end; with `struct factorial below` in place of the box this does not compile. A box is a
- * pointer to a frame in memory of its own. That memory may be missing: then `out` of the box is
- * -ENOMEM.
+ * A frame contains the frames that it awaits, so a frame cannot contain its own type: with `struct
+ * factorial below` in place of the box this does not compile. A box is a pointer to a frame in
+ * memory of its own. If that memory cannot be allocated, `out` of the box is -ENOMEM.
  *
- * Notice the one allocation a level, and aw_box_take, which gives it back. */
+ * Notice the one allocation per level, and aw_box_take, which frees it. */
 #include <awake.h>
 #include <stdio.h>
 

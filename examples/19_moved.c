@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A frame may point into itself; therefore it stays where it is once it runs.
+ * A frame may point into itself, so it must not move once it runs.
  *
- * `last` is kept across an await and points to a member of the same frame. Copied elsewhere, the
- * frame would have a `last` that still points into the old one. So a future can be moved freely
- * until its first poll, and not from then until its end. One that must move after all goes into a
- * box: then the box moves, and what is inside stays.
+ * `last` is kept across an await and points to a member of the same frame. In a copy of the frame,
+ * `last` would still point into the original. So a future may be moved freely until its first poll,
+ * and not from then until its end. To move a running future, put it in a box: the box moves, and
+ * the frame inside stays.
  *
- * Notice the last line: the library remembers the address of the first poll, reports the line that
- * polls the future at another one, and aborts. */
+ * Notice the last line: the library stores the address of the first poll, reports the line that
+ * polls the future at another address, and aborts. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ AW_ASYNC(void, walk, int steps[3]; int *last;) {
 }
 
 int main(void) {
-    aw_waker waker = aw_noop_waker(); /* polling by hand: nobody has to be woken */
+    aw_waker waker = aw_noop_waker(); /* polled by hand: no wake is needed */
     aw_cx cx = aw_cx_from_waker(&waker);
 
     printf("moved before its first poll:\n");

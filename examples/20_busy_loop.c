@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * A loop of one's own: no runtime, only polls. It never pauses, so who would need a waker?
+ * An event loop written by hand: no runtime, only polls. It never sleeps, so does it need wakers?
  *
- * The loop lends each poll a waker that does nothing, and the nap ignores it: it is polled all the time
- * anyway. With ten jobs that works. But a future may be polled by another future. With more than thirty
- * children aw_join_all gives each a waker of its own, and polls only those that were woken.
+ * The loop passes a waker that does nothing, and the nap ignores it, because it is polled all the
+ * time anyway. With ten jobs that works. But a future may be polled by another future. With more
+ * than 30 children aw_join_all gives each child its own waker, and polls only the children that
+ * were woken.
  *
- * Notice the report of the library, and that each of the hundred naps was polled once, and never again.
- * The rule: who returns AW_PENDING sees to it that his waker is woken, however eager the loop is. */
+ * Notice the report, and that each of the hundred naps was polled once and never again. The rule: a
+ * future that returns AW_PENDING must arrange for its waker to be woken, however often the loop
+ * polls. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -20,7 +22,7 @@ struct nap {
 static int polls;
 
 static aw_poll nap_poll(aw_future *self, aw_cx *cx) {
-    (void)cx; /* the mistake */
+    (void)cx; /* the bug */
     polls++;
     return aw_now(NULL) < ((struct nap *)self)->end ? AW_PENDING : AW_READY;
 }
@@ -55,9 +57,9 @@ static void run_jobs(size_t count) {
         late = aw_now(NULL) > give_up;
     printf("%zu jobs: %d have ended; their naps were polled %d times\n", count, ended, polls);
 
-    /* A future that was polled is never just forgotten. These naps hold nothing: it is gone at once. */
+    /* A future that was polled must end: cancel it. These naps hold nothing, so it ends at once. */
     if (!aw_future_ended(&all.future) && aw_future_cancel(&all.future, &cx) == AW_CANCELLED)
-        printf("the others were cancelled\n");
+        printf("the join was cancelled\n");
 }
 
 int main(void) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The loop sleeps too, until the first of its jobs has to be woken.
+ * The loop sleeps until the first of its jobs is due.
  *
- * Whoever knows when something happens must be told who waits for it. Here it is the loop that knows
- * the time, so a nap puts its waker into the loop's list of wake times, and the loop, which has nothing
- * left to poll, sleeps until the first of these. naps.h has both: a nap and the list.
+ * The code that detects an event needs the wakers of the futures that wait for it. Here the loop
+ * knows the time, so a nap puts its waker into the loop's list of deadlines. With nothing left to
+ * poll, the loop sleeps until the first deadline. naps.h has both, the nap and the list.
  *
- * Notice the numbers: a hundred jobs, as in the busy loop, but now each nap is polled twice, to begin
- * and when its time has come; and between these the program does nothing at all. */
+ * Notice the numbers: a hundred jobs, as in 20, but each nap is polled twice, to start it and when
+ * it is due. In between the program does nothing. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -26,7 +26,7 @@ int main(void) {
         jobs[i] = AW_CALL(job, .n = i + 1);
     aw_all all = aw_join_all(jobs, 100);
 
-    /* The loop itself need not be woken: it wakes others. */
+    /* The loop needs no waker of its own: it wakes the naps. */
     aw_waker waker = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&waker);
     while (aw_future_poll(&all.future, &cx) == AW_PENDING)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A list of unlike futures, polled until all have ended.
+ * A list of futures of different types, polled until all have ended.
  *
- * Every future begins with an aw_future, which knows how to poll the whole. So pointers to those make a
- * list of whatever there is: async functions, futures written by hand, groups of other futures. This is
- * what a task is: a future that belongs to no other future, but to the loop.
+ * Every future begins with an aw_future, through which the whole future is polled. So an array of
+ * aw_future pointers can hold async functions, hand-written futures, and groups. That is what a
+ * task is: a future that is owned by the loop and not by another future.
  *
- * Notice that the loop does not know what it polls, and ends when its last task has. */
+ * Notice that the loop does not know the types that it polls, and that it ends with its last
+ * task. */
 #include <awake.h>
 #include <stdio.h>
 

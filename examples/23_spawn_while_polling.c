@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that begin other tasks, while the loop is polling.
+ * Tasks that spawn tasks while the loop is polling.
  *
- * A task that is being polled may call spawn(), so the list that the loop walks must not change under
- * it. New tasks go to a second list. It has a lock, so that any thread could spawn, and there are two
- * things to get right:
- *   - the loop does not hold the lock while it polls, or a task that spawns would wait for ever;
- *   - it polls new tasks before it sleeps, or it would not know when to wake up for them.
+ * A task may call spawn() in its poll, but the list that the loop iterates over must not change. So
+ * new tasks go to a second list. That list has a lock, so that any thread may spawn. Two rules:
+ *   - The loop does not hold the lock while it polls, or a task that spawns would deadlock.
+ *   - It polls new tasks before it sleeps, or it would not know their deadlines.
  *
- * A box holds a future in memory of its own. So boxes are all of one size, whatever is in them, and a
- * box can move from list to list while the future inside stays where it is.
+ * A box holds a future in memory of its own. All boxes have the same size, and a box can move from
+ * list to list while its future stays in place.
  *
- * Notice that each job spawns its echo before its own first await, in the very poll that the loop makes
- * of a new task. */
+ * Notice that each job spawns its echo in its first poll, before its first await. */
 #include <awake.h>
 #include <pthread.h>
 #include <stdio.h>
 
 #include "naps.h"
 
-enum { MOST = 100 };
+enum { MAX_TASKS = 100 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static aw_box new_tasks[MOST];
+static aw_box new_tasks[MAX_TASKS];
 static int new_count, new_taken;
 
 static void spawn(aw_box task) {
@@ -73,7 +71,7 @@ AW_ASYNC(void, start) {
 int main(void) {
     aw_waker waker = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&waker);
-    aw_box tasks[MOST], task;
+    aw_box tasks[MAX_TASKS], task;
     int count = 0;
 
     spawn(aw_box_new(AW_CALL(start)));

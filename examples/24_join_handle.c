@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for a task: a join handle made by hand, and the bug that comes with it.
+ * Waiting for a task: a join handle written by hand, and a bug in the loop.
  *
- * joins.h has the handle, which is a future with four states, and a main future that spawns ten jobs and
- * joins them. The program is over when the main future is.
+ * joins.h has the handle, which is a future with four states, and a main future that spawns ten
+ * jobs and joins them. The program ends with the main future.
  *
- * Notice the end: every job has ended, yet the program never gets its sum. Up to now only naps made
- * anyone wait, and of those the loop knows when they are over. But the main future waits for tasks. The
- * loop polled it first, when they had not ended; then it polled them, and the last one woke the main
- * future as it should: with a waker that does nothing. Nobody tells the loop to poll once more. */
+ * Notice the end: every job has ended, but the sum is never printed. Before, futures waited only
+ * for naps, and the loop knows their deadlines. The main future waits for tasks. The loop polls it
+ * while the tasks are still running. Then it polls the tasks, and the last one wakes the main
+ * future, as it should: with a waker that does nothing. So the loop does not know that it must poll
+ * again. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -22,7 +23,7 @@ int main(void) {
     while (aw_future_poll(&start.future, &cx) == AW_PENDING) {
         poll_tasks(&cx);
         if (!sleep_until_first_nap_ends()) {
-            printf("nothing to wait for, but the main future is pending: sleep for ever?\n");
+            printf("deadlock: the main future is pending, and no nap is left\n");
             aw_future_cancel(&start.future, &cx);
             return 1;
         }

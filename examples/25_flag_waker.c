@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The join handle again, in a loop that listens to its wakers.
+ * The join handle of 24, in a loop that uses its waker.
  *
- * This waker raises a flag. When the flag is up, somebody has become able to go on since he was last
- * polled, so the loop goes round once more instead of sleeping. It does not know who it was, and polls
- * everybody; polling too often is harmless.
+ * This waker sets a flag. When the flag is set, at least one future can make progress, so the loop
+ * polls again instead of sleeping. It does not know which future was woken, and polls all of them.
+ * Polling too often is harmless.
  *
- * Notice how little has changed since 24: three lines. The handle was right all the time. */
+ * Notice how little has changed since 24: three lines. The handle was correct. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ int main(void) {
         poll_tasks(&cx);
         if (aw_flag_take(&flag)) continue;
         if (!sleep_until_first_nap_ends()) {
-            printf("nothing to wait for, but the main future is pending: sleep for ever?\n");
+            printf("deadlock: the main future is pending, and no nap is left\n");
             aw_future_cancel(&start.future, &cx);
             return 1;
         }

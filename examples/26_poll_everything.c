@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * The smallest executor: a queue of tasks. Take the first, poll it, put it back if it is pending.
+ * The smallest executor: a queue of tasks. It takes the first, polls it, and puts it back if it is
+ * pending.
  *
- * It runs any future, in ten lines, and it is fair. But it does not listen to wakers, so it cannot know
- * who is able to go on and polls them all in turn, for as long as there are any.
+ * It runs any future in ten lines, and it is fair. But it ignores wakers, so it cannot know which
+ * tasks can make progress. It polls all of them in turn until they end.
  *
  * Notice the number of polls: the program computes nothing, and keeps a processor busy. */
 #include <awake.h>
 #include <stdio.h>
 
-/* ---- The executor ------------------------------------------------------------------------------- */
+/* ---- The executor ---------------------------------------------------------------------------- */
 
-enum { ROOM = 16 };
+enum { CAPACITY = 16 };
 
-static aw_box queue[ROOM]; /* round and round */
+static aw_box queue[CAPACITY]; /* a ring buffer */
 static unsigned head, tail;
 
 static void spawn(aw_box task) {
-    queue[tail++ % ROOM] = task;
+    queue[tail++ % CAPACITY] = task;
 }
 
 static long run(void) {
@@ -25,7 +26,7 @@ static long run(void) {
     aw_cx cx = aw_cx_from_waker(&waker);
     long polls = 0;
     for (; head != tail; polls++) {
-        aw_box task = queue[head++ % ROOM];
+        aw_box task = queue[head++ % CAPACITY];
         if (aw_future_poll(&task.future, &cx) == AW_PENDING)
             spawn(task);
         else
@@ -34,7 +35,7 @@ static long run(void) {
     return polls;
 }
 
-/* ---- What it runs ------------------------------------------------------------------------------- */
+/* ---- The tasks ------------------------------------------------------------------------------- */
 
 struct delay {
     aw_future future;
@@ -44,7 +45,7 @@ struct delay {
 
 static aw_poll delay_poll(aw_future *self, aw_cx *cx) {
     if (aw_now(NULL) >= ((struct delay *)self)->end) return AW_READY;
-    aw_waker_wake_by_ref(aw_cx_waker(cx)); /* "ask me again": all it can do by itself */
+    aw_waker_wake_by_ref(aw_cx_waker(cx)); /* requests another poll at once */
     return AW_PENDING;
 }
 

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * A better executor: it polls only those tasks that were woken, and sleeps when there are none.
+ * A better executor: it polls only tasks that were woken, and sleeps when there are none.
  *
- * Here the task is the waker. It begins with an aw_counted, and to wake it is to put it into the queue
- * of the executor, from whatever thread. It is counted because nobody can say who will hold it last: the
- * executor does until the task has ended, the queue while it is in there, and everyone with a waker.
+ * Here the task is the waker. It begins with an aw_counted. Waking it appends it to the executor's
+ * queue, from any thread. The task is reference counted, because any holder may be the last: the
+ * executor holds a reference until the task has ended, the queue while the task is queued, and so
+ * does each waker.
  *
- * Another thread lets the jobs go on. It also wakes them for nothing before, and long after their end.
+ * Another thread lets the jobs continue. It also wakes them without a reason, and after their end.
  *
- * Notice that neither does any harm, and that each task is released once: with the last waker. */
+ * Notice that these wakes do no harm, and that each task is freed once, with its last waker. */
 #include <awake.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- The executor ------------------------------------------------------------------------------- */
+/* ---- The executor ---------------------------------------------------------------------------- */
 
 struct task {
-    aw_counted counted; /* first: what a waker of the task points to */
+    aw_counted counted; /* first member: a waker of the task points to it */
     aw_box future;
     bool queued, ended; /* under the lock */
     struct task *next;
@@ -46,8 +47,8 @@ static void task_wake(aw_counted *self) {
     pthread_mutex_unlock(&lock);
 }
 
-static void task_release(aw_counted *self) {
-    printf("a task is released\n");
+static void task_free(aw_counted *self) {
+    printf("a task is freed\n");
     free(self);
 }
 
@@ -55,7 +56,7 @@ static void spawn(aw_box future) {
     struct task *task = malloc(sizeof *task);
     if (!task) abort();
     *task = (struct task){.future = future};
-    aw_counted_init(&task->counted, task_wake, task_release);
+    aw_counted_init(&task->counted, task_wake, task_free);
     running++;
     task_wake(&task->counted); /* for its first poll */
 }
@@ -67,7 +68,7 @@ static struct task *take_woken(void) {
     struct task *task = first;
     if (task) {
         first = task->next;
-        task->queued = false; /* a wake from here on asks for another poll */
+        task->queued = false; /* from here on a wake requests another poll */
     }
     pthread_mutex_unlock(&lock);
     return task;
@@ -92,7 +93,7 @@ static void run(void) {
     }
 }
 
-/* ---- What it runs ------------------------------------------------------------------------------- */
+/* ---- The tasks ------------------------------------------------------------------------------- */
 
 enum { JOBS = 3 };
 
@@ -112,12 +113,12 @@ AW_ASYNC(void, job, int n; aw_notified gate;) {
 static void *other_thread(void *arg) {
     for (int i = 0; i < JOBS; i++) {
         sem_wait(&waiting);
-        aw_waker_wake_by_ref(&wakers[i]); /* for nothing: its gate is shut */
+        aw_waker_wake_by_ref(&wakers[i]); /* spurious: its gate is still closed */
         aw_notify_one(&gates[i]);
     }
     sem_wait(&over);
     for (int i = 0; i < JOBS; i++)
-        aw_waker_wake(wakers[i]); /* too late */
+        aw_waker_wake(wakers[i]); /* the task has ended */
     return arg;
 }
 

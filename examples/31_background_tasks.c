@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Background tasks: nobody waits for them, and they do not keep the program alive.
+ * Background tasks: they are not joined, and do not keep the program alive.
  *
- * To give back the handle of a task at once is to detach it: it goes on by itself. When the main future
- * has ended, the tasks that are left are cancelled where they wait, and the runtime stays until they are
- * gone. So what a task has to put away is put away: AW_FINALLY runs on every way out.
+ * Dropping the handle of a task detaches it: the task continues. When the main future has ended,
+ * the remaining tasks are cancelled where they wait, and the runtime waits until they have ended.
+ * So a task can always clean up: AW_FINALLY runs on every way out.
  *
  * Notice the order of the last three lines. */
 #include <awake.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A delay on a thread of its own, first try: a thread for each poll.
+ * A delay with a thread of its own, first version: one thread per poll.
  *
- * Somebody has to wake a future that the runtime knows nothing about. This one starts a thread, gives it
- * a clone of the waker, and is polled again when the thread wakes that. It works. But a future is polled
- * whenever its task is, also for the sake of others: here of a sibling that yields ten times. And when
- * the delay is cancelled, nobody calls the threads off.
+ * The runtime cannot wake a future that waits for something unknown to it. This delay starts a
+ * thread, which sleeps and then wakes a clone of the waker. It works. But a future is polled
+ * whenever its task is polled: here also for a sibling that yields ten times. And when the delay is
+ * cancelled, its threads keep running.
  *
- * Notice the number of threads, all for one delay. The next program has the remedy. */
+ * Notice the number of threads for one delay. 33 fixes it. */
 #include <awake.h>
 #include <pthread.h>
 #include <stdio.h>

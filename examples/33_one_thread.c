@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A delay on a thread of its own, as it should be: one thread, and the waker of the latest poll.
+ * A delay with a thread of its own, corrected: one thread, and the waker of the latest poll.
  *
- * The rule for every future: only the waker of the latest poll counts. A delay that keeps it where its
- * thread will look, and replaces it when a poll brings another, needs no second thread. delay.h has it.
+ * For every future, only the waker of the latest poll counts. The delay stores it where its thread
+ * finds it, and replaces it when a poll has another waker. So one thread is enough. See delay.h.
  *
- * Notice that the delay is polled as often as in 32. (And once more: when it is over.) */
+ * Notice the number of polls: eleven while the delay is pending, as in 32, and one when it is
+ * over. */
 #include <awake.h>
 #include <stdio.h>
 

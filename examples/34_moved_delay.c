@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * A future that is polled by one task, and then moved into another.
+ * A future that is polled by one task and then moved into another.
  *
- * The main future polls the delay once, by hand, with its own context: the thread starts, and has the
- * waker of the main future. Then the delay moves into a task. From the first poll there on it is the
- * waker of that task that counts; had the delay kept the other one, the task would sleep for ever.
+ * The main future polls the delay once, with its own context: the thread starts and has the waker
+ * of the main future. Then the delay moves into a task. The first poll there replaces the waker
+ * with the task's. If the delay kept the old waker, the task would sleep forever.
  *
- * Notice the three polls: here, there, and when it was woken. Most futures must stay where they were
- * first polled, and the library reports one that moved. To move those, put them into a box. */
+ * Notice the three polls: by the main future, by the task, and after the wake. Most futures must
+ * stay where they were first polled, and the library reports a future that moved. To move such a
+ * future, put it in a box. */
 #include <awake.h>
 #include <stdio.h>
 
 #include "delay.h"
 
-AW_ASYNC(int, start, struct delay *task; struct delay delay; aw_task_join_future join;) {
+struct start {
+    AW_FRAME(int);
+    struct delay delay;
+    struct delay *task;
+    aw_task_join_future join;
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     self->delay = delay_for(AW_MSEC(500));
     if (aw_future_poll(&self->delay.future, cx) == AW_READY) AW_RETURN(self->delay.out);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same delay without touching a waker: a thread that sleeps, and an aw_notify.
+ * The same delay without handling a waker: a thread that sleeps, and an aw_notify.
  *
- * Few futures have to be written by hand. aw_notify keeps the waker of the latest poll, and any thread
- * may notify it, before or after somebody waits. With that, an async function will do.
+ * Few futures have to be written by hand. aw_notify stores the waker of the latest poll, and any
+ * thread may notify it, before or after a task waits. So the delay can be an async function.
  *
- * Notice AW_FINALLY, which runs on every way out: the thread uses the frame, so it has to be gone before
- * the frame is. (If the delay is cancelled that takes a while: this thread cannot be hurried.) */
+ * Notice AW_FINALLY, which runs on every way out: the thread uses the frame, so it must end before
+ * the frame goes away. Cancelling this delay waits for the thread, which cannot be interrupted. */
 #include <awake.h>
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,14 @@ static void *sleep_and_notify(void *arg) {
     return NULL;
 }
 
-AW_ASYNC(int, delay, struct sleeper sleeper; pthread_t thread; bool has_thread; aw_notified wait;) {
+struct delay {
+    AW_FRAME(int);
+    struct sleeper sleeper;
+    pthread_t thread;
+    bool has_thread;
+    aw_notified wait;
+};
+AW_ASYNC_STATIC(delay) {
     AW_BEGIN;
     self->has_thread = pthread_create(&self->thread, NULL, sleep_and_notify, &self->sleeper) == 0;
     if (!self->has_thread) AW_RETURN(-EAGAIN);

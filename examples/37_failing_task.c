@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A task that fails, seen at its join. The others go on.
+ * A task that fails, seen at its join. Other tasks continue.
  *
- * AW_FAIL ends the whole task, from any depth: everything in it is cancelled, from the inside out, and
- * the join of the task reports the code. Nobody on the way has to pass an error along. (An error that a
- * caller should deal with is an ordinary return value instead.)
+ * AW_FAIL ends the whole task from any depth: everything in it is cancelled, from the inside out,
+ * and the join of the task reports the code. No caller on the way has to pass on the error. For an
+ * error that the caller should handle, use an ordinary return value.
  *
- * Notice that `handle` is not asked: it is cancelled where it waits, and its cleanup runs. */
+ * Notice that `handle` contains no error handling: it is cancelled where it waits, and its
+ * AW_FINALLY runs. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +30,13 @@ AW_ASYNC(int, handle, int n; struct read_page read;) {
     AW_END;
 }
 
-AW_ASYNC(int, start, struct handle *tasks[3]; int i; aw_task_join_future join;) {
+struct start {
+    AW_FRAME(int);
+    struct handle *tasks[3];
+    int i;
+    aw_task_join_future join;
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     for (int i = 0; i < 3; i++)
         self->tasks[i] = aw_spawn(AW_CALL(handle, .n = i + 1));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Several unlike futures at once, in one task: join waits for all of them, try_join gives up on the
- * first error.
+ * Several futures of different types at once, in one task: join waits for all of them, try_join
+ * stops at the first error.
  *
- * The futures are members f0, f1, ... of the group, each with its own type and output; nothing is
- * allocated. A group is a future itself, and can be awaited, spawned, or part of another group.
+ * The futures are members f0, f1, ... of the group, each with its own type and output. Nothing is
+ * allocated. A group is a future: it can be awaited, spawned, or be part of another group.
  *
- * Notice that the connection which would take an hour is cancelled, and that its cleanup comes before the
- * result of the try_join: when that has ended, nothing of it is left. */
+ * Notice that the connection that would take an hour is cancelled, and that its cleanup runs before
+ * the try_join ends. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
@@ -27,12 +27,19 @@ AW_ASYNC(double, measure, aw_sleep net;) {
     AW_END;
 }
 
-AW_ASYNC(int, connect_to, const char *host; uint64_t takes; int result; aw_sleep net;) {
+struct connect_to {
+    AW_FRAME(int);
+    const char *host;
+    uint64_t takes;
+    int result;
+    aw_sleep net;
+};
+AW_ASYNC_STATIC(connect_to) {
     AW_BEGIN;
     AW_AWAIT(self->net, aw_sleep_for(self->takes));
     AW_RETURN(self->result);
     AW_FINALLY;
-    printf("%s: %s\n", self->host, AW_CANCELLING ? "given up" : strerror(-self->result));
+    printf("%s: %s\n", self->host, AW_CANCELLING ? "cancelled" : strerror(-self->result));
     AW_END;
 }
 

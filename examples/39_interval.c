@@ -2,18 +2,26 @@
  *
  * An interval, and a clock that is paused.
  *
- * An interval ticks at fixed times, however long the work between two ticks takes. When a tick comes
- * too late it says so (`at` is when it was due), and AW_SKIP goes on with the next one that is still to
- * come. AW_BURST would catch up with all of them, AW_DELAY would begin anew from the late one.
+ * An interval ticks at fixed times, however long the work between two ticks takes. `at` is the time
+ * at which a tick was due. After a late tick AW_SKIP continues with the next tick in the future,
+ * AW_BURST catches up on all missed ticks, and AW_DELAY restarts the period at the late tick.
  *
- * The clock of this runtime stands still while anything runs, and jumps to the next timer when all tasks
- * are idle. A test of an hour takes no time, and every run prints the same.
+ * The clock of this runtime is paused: it stands still while a task runs, and jumps to the next
+ * timer when all tasks are idle. A test of one hour takes no time, and every run prints the same.
  *
- * Notice the third tick, whose work takes too long, and how soon the program is over. */
+ * Notice the work of the third tick, which takes too long, and how soon the program ends. */
 #include <awake.h>
 #include <stdio.h>
 
-AW_ASYNC(int, start, int i; uint64_t begin; aw_interval every; aw_tick tick; aw_sleep work;) {
+struct start {
+    AW_FRAME(int);
+    int i;
+    uint64_t begin;
+    aw_interval every;
+    aw_tick tick;
+    aw_sleep work;
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     self->begin = aw_now(NULL);
     aw_interval_every(&self->every, AW_MSEC(100), AW_SKIP);

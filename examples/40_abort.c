@@ -2,12 +2,12 @@
  *
  * An aborted task cleans up, and its cleanup may wait.
  *
- * To abort a task is to ask. Its runtime cancels what it waits for, control goes to AW_FINALLY, and that
- * runs to its end: its awaits are polled and never cancelled. The join ends when the task has, and says
- * -ECANCELED; or 0, if the task finished before it could be cancelled.
+ * aw_task_abort requests a cancel. The runtime cancels what the task waits for, and control goes to
+ * AW_FINALLY. That part runs to its end: its awaits are polled, never cancelled. The join ends when
+ * the task has ended. It reports -ECANCELED, or 0 if the task finished before the cancel.
  *
- * Notice the second session: it never ran, but it was given a connection, and gives that back. There is
- * nobody to say goodbye to, so AW_FINALLY asks AW_STARTED before it awaits. */
+ * Notice the second session: its body never ran, but it owns a connection and closes it. There is
+ * no peer to say goodbye to, so AW_FINALLY checks AW_STARTED before it awaits. */
 #include <awake.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,14 +28,20 @@ AW_ASYNC(void, session, int conn; aw_sleep nap;) {
 AW_ASYNC(void, stop, struct session *session; aw_task_join_future join;) {
     AW_BEGIN;
     aw_task_abort(self->session);
-    printf("asked to end\n");
+    printf("abort requested\n");
     AW_AWAIT(self->join, aw_task_join(self->session));
     printf("joined: %s\n", strerror(-self->join.out));
     aw_task_drop(self->session);
     AW_END;
 }
 
-AW_ASYNC(int, start, struct session *session; aw_sleep nap; struct stop stop;) {
+struct start {
+    AW_FRAME(int);
+    struct session *session;
+    aw_sleep nap;
+    struct stop stop;
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     self->session = aw_spawn(AW_CALL(session, .conn = 1));
     AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(10)));

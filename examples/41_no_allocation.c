@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Not one allocation: the runtime and its tasks live in storage that the program gives.
+ * No allocation at all: the runtime and its tasks live in storage that the program provides.
  *
- * An await allocates nothing anyway: what is awaited is a member of the frame. Only the runtime and
- * spawned tasks need memory of their own, and both take what they are given; the size of a task is known
- * when the program is compiled. To prove it, the allocator of this program always refuses.
+ * An await never allocates: the awaited future is a member of the frame. Only the runtime and
+ * spawned tasks need memory of their own, and both accept storage from the caller. The size of a
+ * task is known at compile time. As a proof, the allocator of this program always fails.
  *
- * Notice what an ordinary spawn does then: no crash, but an error that its join reports. */
+ * Notice the ordinary spawn: it does not crash, and its join reports an error. */
 #include <awake.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 static void *refuse(void *data, size_t size) {
     (void)data;
     (void)size;
-    printf("no memory is given\n");
+    printf("allocation refused\n");
     return NULL;
 }
 
-static void release(void *data, void *memory, size_t size) {
+static void ignore(void *data, void *memory, size_t size) {
     (void)data, (void)memory, (void)size;
 }
 
@@ -29,13 +29,19 @@ AW_ASYNC(int, job, int n; aw_sleep nap;) {
     AW_END;
 }
 
-static aw_runtime_storage room_for_runtime;
-static AW_TASK_STORAGE(struct job) room_for_tasks[3];
+static aw_runtime_storage runtime_storage;
+static AW_TASK_STORAGE(struct job) task_storage[3];
 
-AW_ASYNC(int, start, struct job *jobs[4]; int i; aw_task_join_future join;) {
+struct start {
+    AW_FRAME(int);
+    struct job *jobs[4];
+    int i;
+    aw_task_join_future join;
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     for (int i = 0; i < 3; i++)
-        self->jobs[i] = aw_spawn_in(&room_for_tasks[i], AW_CALL(job, .n = i + 1));
+        self->jobs[i] = aw_spawn_in(&task_storage[i], AW_CALL(job, .n = i + 1));
     self->jobs[3] = aw_spawn(AW_CALL(job, .n = 4));
 
     for (self->i = 0; self->i < 4; self->i++) {
@@ -51,11 +57,11 @@ AW_ASYNC(int, start, struct job *jobs[4]; int i; aw_task_join_future join;) {
 }
 
 int main(void) {
-    static const aw_allocator none = {refuse, release, NULL};
+    static const aw_allocator none = {refuse, ignore, NULL};
     aw_set_allocator(&none);
 
     aw_runtime *rt;
-    int error = aw_runtime_new_in(&rt, &room_for_runtime, sizeof room_for_runtime, NULL);
+    int error = aw_runtime_new_in(&rt, &runtime_storage, sizeof runtime_storage, NULL);
     if (error) return error;
     error = aw_block_on(rt, AW_CALL(start));
     aw_runtime_free(rt);

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * A set of futures that yields each result as soon as it is there.
+ * A set of futures that returns each result as soon as it is available.
  *
- * join_all gives its results when the last has come. A set gives them in the order in which they come,
- * and it can grow meanwhile: here a download that failed is tried again. Only those that were woken are
- * polled, so a large set costs no more than a small one.
+ * join_all ends when the last result is available. A set returns results in the order in which they
+ * arrive, and it can grow meanwhile: here a failed download is tried again. A wake polls only the
+ * futures that were woken, so its cost does not depend on the size of the set.
  *
- * Notice the order, and that AW_FINALLY empties the set: should this function be cancelled half-way, so
- * are the downloads. */
+ * Notice the order, and that AW_FINALLY clears the set: if this function is cancelled half-way, the
+ * downloads are cancelled too. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
 
-AW_ASYNC(int, download, int n; int attempt; aw_sleep net;) {
+struct download {
+    AW_FRAME(int);
+    int n, attempt;
+    aw_sleep net;
+};
+AW_ASYNC_STATIC(download) {
     AW_BEGIN;
     AW_AWAIT(self->net, aw_sleep_for(AW_MSEC(10 * self->n * self->n)));
     if (self->n == 1 && self->attempt == 1) AW_RETURN(-ECONNRESET);
@@ -20,7 +25,14 @@ AW_ASYNC(int, download, int n; int attempt; aw_sleep net;) {
     AW_END;
 }
 
-AW_ASYNC(int, start, aw_set set; aw_set_next_future next; aw_set_clear_future clear; int error;) {
+struct start {
+    AW_FRAME(int);
+    aw_set set;
+    aw_set_next_future next;
+    aw_set_clear_future clear;
+    int error;
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     aw_set_init(&self->set, sizeof(struct download));
     for (int n = 5; n >= 1 && !self->error; n -= 2)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: values that come one after the other, each as soon as it is there.
+ * Streams: values that arrive one after the other.
  *
- * A generator reads a directory of files, slowly, and gives a name at a time. Over it lie a filter, then a future for each
- * name, three of them at once, and at the end the sizes are written down in groups: when there are four, or when 50 ms
- * have passed since the first. Nothing runs before somebody wants the next item, and nothing runs ahead further than it may.
+ * A generator reads a directory slowly and yields one name at a time. A filter passes the C files.
+ * A future for each name, three of them at once, measures the file. Chunks collect the sizes in
+ * groups of four, or fewer if 50 ms have passed since the first one. Nothing runs before the next
+ * item is requested, and no stage runs ahead further than its limit.
  *
- * Notice the order of the sizes: they are given as they are known, and the large file comes late. AW_BUFFERED would have
- * kept the order of the names.
+ * Notice the order of the sizes: they arrive as they are known, and the large file comes late.
+ * AW_BUFFERED would keep the order of the names.
  *
- * Notice also the second reading. It is given up in the middle, and the generator closes its directory; that takes a while,
- * and close waits for it. */
+ * Notice also the second reading. It is closed half-way, and the generator closes its directory.
+ * That takes a while, and aw_stream_close waits for it. */
 #include <awake.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 static const char *const names[] = {"a.c", "huge.c", "notes.txt", "b.c",
                                     "c.c", "d.c",    "e.c",       "f.c"};
 
-/* ---- The parts ------------------------------------------------------------------------------------ */
+/* ---- The stages ------------------------------------------------------------------------------ */
 
 AW_GENERATOR(const char *, directory, size_t i; aw_sleep disk;) {
     AW_BEGIN;
@@ -49,17 +50,25 @@ AW_CONCURRENT(struct measure, sizes, const char *) {
     return AW_CALL(measure, .name = *item);
 }
 
-/* ---- Put together --------------------------------------------------------------------------------- */
+/* ---- The pipeline ---------------------------------------------------------------------------- */
 
-AW_ASYNC(int, start, struct directory files; struct in_c sources; struct sizes measured;
-         AW_CHUNKS(int, 4) groups; aw_stream_next_future next; aw_stream_close_future close;
-         uint64_t begin;) {
+struct start {
+    AW_FRAME(int);
+    struct directory files;
+    struct in_c sources;
+    struct sizes measured;
+    AW_CHUNKS(int, 4) groups;
+    aw_stream_next_future next;
+    aw_stream_close_future close;
+    uint64_t begin;
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     self->files = AW_GENERATE(directory);
-    self->sources = AW_OVER(in_c, &self->files);
+    self->sources = AW_ADAPTER(in_c, &self->files);
     self->measured = AW_UNORDERED(sizes, &self->sources, 3);
     aw_stream_chunks(&self->groups, &self->measured, AW_MSEC(50));
-    printf("nothing has happened yet\n");
+    printf("the streams are set up; nothing has run\n");
 
     self->begin = aw_now(NULL);
     AW_STREAM_EACH(self->next, &self->groups) {
@@ -82,7 +91,7 @@ AW_ASYNC(int, start, struct directory files; struct in_c sources; struct sizes m
 
 int main(void) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
-    options.paused = true; /* the clock jumps whenever all is idle */
+    options.paused = true; /* the clock jumps to the next timer when all tasks are idle */
     aw_runtime *rt;
     int error = aw_runtime_new(&rt, &options);
     if (error) return error;

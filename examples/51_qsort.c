@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * A callback that waits, in the middle of a function that knows nothing of it: qsort.
+ * A callback that waits, inside a function that knows nothing about it: qsort.
  *
- * The cakes are judged by tasting two at a time, which takes a while. qsort wants its answer at once, as
- * a return value, and cannot be taken apart. In a fiber it need not be: the comparison waits, with qsort
- * below it on the same stack, and the thread does something else meanwhile.
+ * Two cakes are compared by tasting them, which takes a while. qsort needs the result at once, as a
+ * return value, and cannot be split up. In a fiber the comparison waits, with qsort below it on the
+ * same stack, and the thread does other work meanwhile.
  *
- * qsort cannot be left half-way either. When its fiber is cancelled the judge stops tasting and calls
- * everything equal; qsort comes to its end quickly, and the fiber looks at aw_cancelled().
+ * qsort cannot be stopped half-way either. When its fiber is cancelled, every comparison returns 0
+ * at once. qsort ends quickly, and the fiber checks aw_cancelled().
  *
- * Notice the other contest, which goes on while the first one tastes, and the second time the one that is
- * given too little time. */
+ * Notice the small contest, which ends while the large one is still tasting, and the last contest,
+ * which has too little time. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
@@ -48,16 +48,16 @@ AW_FIBER(int, start) {
     struct contest *a = aw_spawn(AW_CALL(contest, .cakes = dry, .count = 5));
     struct contest *b = aw_spawn(AW_CALL(contest, .cakes = wet, .count = 3));
     int error = 0;
-    /* The contests borrow this stack, so both are waited for, whatever happens. */
+    /* The contests borrow from this stack: join both, even if this fiber is cancelled. */
     AW_SHIELD {
         if (aw_await(aw_task_join(b)) == 0) print("the small contest", wet, 3);
-        printf("the large one is %s\n", aw_task_is_finished(a) ? "over" : "still tasting");
+        printf("the large contest is %s\n", aw_task_is_finished(a) ? "over" : "still tasting");
         if (aw_await(aw_task_join(a)) == 0) print("the large contest", dry, 5);
         aw_task_drop(a);
         aw_task_drop(b);
 
         error = aw_await_for(AW_MSEC(7), AW_CALL(contest, .cakes = dry, .count = 5));
-        printf("seven milliseconds for it: %s\n", strerror(-error));
+        printf("with a limit of 7 ms: %s\n", strerror(-error));
     }
     return 0;
 }

@@ -2,20 +2,20 @@
  *
  * A parser that calls back, and callbacks that wait.
  *
- * Many libraries work like this one: the program pushes bytes in as they arrive, in pieces of any size,
- * and the library calls back for each element that it has put together. Whoever stores those elements
- * somewhere slow has a problem: a callback cannot return "later". Usually that means a queue behind the
- * callback, and something that slows down who pushes.
+ * Many libraries work like this one: the program pushes bytes as they arrive, in pieces of any
+ * size, and the library calls back for each complete element. If elements are stored somewhere
+ * slow, there is a problem: a callback cannot return "later". The usual solution is a queue behind
+ * the callback, and backpressure on the loop that pushes.
  *
- * In a fiber the callback just waits. The parser waits with it, and so does the loop that pushes.
+ * In a fiber the callback waits. The parser waits with it, and so does the loop that pushes.
  *
- * Notice that the parser is plain C, without a word about awaiting, and that no piece is fetched before
- * what the last one contained is stored. */
+ * Notice that the parser is plain C and contains no await, and that a piece is fetched only after
+ * all elements of the previous one are stored. */
 #include <awake.h>
 #include <stdio.h>
 #include <string.h>
 
-/* ---- The library: elements <name>text</name>, cut anywhere ---------------------------------------- */
+/* ---- The library: elements <name>text</name>, split anywhere --------------------------------- */
 
 struct parser {
     void (*on_element)(void *user, const char *name, const char *text);
@@ -57,11 +57,11 @@ static void parser_push(struct parser *p, const char *bytes, size_t count) {
     }
 }
 
-/* ---- The program ---------------------------------------------------------------------------------- */
+/* ---- The program ----------------------------------------------------------------------------- */
 
 struct shop {
     int stored;
-    int error; /* the first one; from then on nothing is stored */
+    int error; /* the first error; nothing is stored after it */
 };
 
 static void store(void *user, const char *name, const char *text) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A generator: a function that stops at each value, and goes on when the next one is wanted.
+ * A generator: a function that stops at each value, and continues when the next one is requested.
  *
- * Here it walks a tree, and stops in the middle of the recursion. To do that in steps, by hand, takes a
- * stack of one's own; a fiber has one. It needs no runtime: who wants a value polls. AW_PENDING means that
- * there is one, AW_READY that there are no more. Nobody waits for a wake, so the waker does nothing.
+ * This one walks a tree, and stops in the middle of the recursion. Done step by step, that needs an
+ * explicit stack; a fiber has one. It needs no runtime: the consumer polls. AW_PENDING means that
+ * there is a value, AW_READY that there are no more. The generator waits for no event, so the waker
+ * does nothing.
  *
- * Notice the second walk. Nobody wants the rest of it, so it is cancelled: its yield returns
- * -ECANCELED, the recursion comes back up, and the walk gives back what it holds. */
+ * Notice the second walk. It is cancelled half-way: its yield returns -ECANCELED, the recursion
+ * returns, and the walk frees what it holds. */
 #include <awake.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,9 +29,9 @@ static int visit(const struct tree *tree, int *value) {
 }
 
 AW_FIBER(int, walk, const struct tree *tree; int value;) {
-    char *notes = malloc(100); /* whatever a generator needs while it is alive */
+    char *notes = malloc(100); /* any resource that the generator holds */
     int error = visit(self->tree, &self->value);
-    printf(error ? "(given up)\n" : "(no more)\n");
+    printf(error ? "(cancelled)\n" : "(no more)\n");
     free(notes);
     return error;
 }

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * A generator that also waits: it fetches pages over a slow network, and gives their lines one by one.
+ * A generator that also waits: it fetches pages over a slow network, and yields their lines.
  *
- * Now AW_PENDING has two meanings: "here is a line", and "I am waiting myself". The frame says which, and
- * `next` translates: it is ready when there is a line, and pending only while the generator is. A wait in
- * the generator wakes whoever awaits `next`, because the context is handed down.
+ * Here AW_PENDING has two meanings: there is a line, or the generator itself waits. The frame tells
+ * which, and poll_next translates: it is ready if there is a line, and pending only while the
+ * generator waits. An event that the generator waits for wakes the task that awaits poll_next,
+ * because both use the same context.
  *
- * Notice when the pages are fetched: only when their first line is wanted. The third never is. */
+ * Notice when the pages are fetched: when their first line is requested. The third never is. */
 #include <awake.h>
 #include <stdio.h>
 
-/* ---- The generator -------------------------------------------------------------------------------- */
+/* ---- The generator --------------------------------------------------------------------------- */
 
-/* Pending for as long as the last line has not been taken. No waker is kept: it will be polled when
- * the next line is wanted. */
+/* Pending until the last line has been taken. It keeps no waker: poll_next polls it when the next
+ * line is requested. */
 static aw_poll taken(void *line, aw_cx *cx, int *out) {
     (void)cx, (void)out;
     return *(const char **)line ? AW_PENDING : AW_READY;
 }
 
-static int give(const char **line, const char *text) {
+static int yield_line(const char **line, const char *text) {
     *line = text;
     return aw_await(aw_poll_fn_of(taken, line));
 }
@@ -31,15 +32,15 @@ AW_FIBER(int, lines, const char *line;) {
         printf("  fetching page %d\n", page + 1);
         error = aw_await(aw_sleep_for(AW_MSEC(10)));
         for (int i = 0; i < 2 && !error; i++)
-            error = give(&self->line, pages[page][i]);
+            error = yield_line(&self->line, pages[page][i]);
     }
     printf("  the generator ends\n");
     return error;
 }
 
-/* ---- Taking from it ------------------------------------------------------------------------------- */
+/* ---- The consumer ---------------------------------------------------------------------------- */
 
-/* Ready with 1 when there is a line, with 0 when there are no more. */
+/* Ready with 1 if there is a line, with 0 at the end. */
 static aw_poll poll_next(void *generator, aw_cx *cx, int *out) {
     struct lines *lines = generator;
     lines->line = NULL;
@@ -60,8 +61,8 @@ AW_FIBER(int, reader) {
         printf("%s\n", lines.line);
         if (++n == 3) break;
     }
-    /* What was begun has to end before its frame goes away, also when this fiber is being cancelled:
-     * then `more` is negative, and `next` was given up, but the generator is still there. */
+    /* The generator must end before its frame goes away, even if this fiber is being cancelled. In
+     * that case `more` is negative: poll_next was cancelled, but the generator has not ended. */
     AW_SHIELD {
         if (more) aw_await(aw_poll_fn_of(poll_close, &lines));
     }

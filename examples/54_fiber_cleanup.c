@@ -2,15 +2,16 @@
  *
  * A cancelled fiber cleans up, in plain C.
  *
- * Cancelling makes no jump: the await in which the fiber waits returns -ECANCELED, as if the other side
- * had failed, and so does each one after it. The fiber goes the way that it goes on any error, down to
- * its cleanup. Only where cleanup itself has to wait there is something to say: in an AW_SHIELD awaits
- * are waited for as usual. The timeout or the join that asked is told when all of that is over.
+ * A cancel makes no jump: the await in which the fiber waits returns -ECANCELED, like any error,
+ * and so does each later await. The fiber takes its usual error path, down to its cleanup. Only
+ * cleanup that has to wait needs something special: awaits in an AW_SHIELD are not cancelled. The
+ * timeout or the join that requested the cancel ends when the fiber has ended.
  *
- * -ECANCELED may also come from somebody else who was cancelled. aw_cancelled() tells whether it is us.
+ * An await also returns -ECANCELED if the awaited task was cancelled. aw_cancelled() tells whether
+ * this fiber is being cancelled.
  *
- * Notice the last session: it was never entered, so there is no stack and nothing to say goodbye to.
- * But it was given a connection, and AW_FIBER_DROP gives that back. */
+ * Notice the last session: it was never entered, so it has no stack. But it owns a connection, and
+ * AW_FIBER_DROP closes it. */
 #include <awake.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,15 +19,15 @@
 AW_FIBER(int, session, int conn;) {
     printf("session %d: started\n", self->conn);
     int error = aw_await(aw_sleep_for(AW_SEC(3600)));
-    printf("session %d: %s, and it is %s who is cancelled\n", self->conn, strerror(-error),
-           aw_cancelled() ? "me" : "not me");
+    printf("session %d: %s, aw_cancelled() is %s\n", self->conn, strerror(-error),
+           aw_cancelled() ? "true" : "false");
     AW_SHIELD {
-        printf("session %d: saying goodbye ...\n", self->conn);
+        printf("session %d: saying goodbye\n", self->conn);
         aw_await(aw_sleep_for(AW_MSEC(50)));
-        printf("session %d: ... said\n", self->conn);
+        printf("session %d: said goodbye\n", self->conn);
     }
     error = aw_await(aw_sleep_for(AW_MSEC(50)));
-    printf("session %d: outside the shield again: %s\n", self->conn, strerror(-error));
+    printf("session %d: after the shield: %s\n", self->conn, strerror(-error));
     printf("session %d: closed\n", self->conn);
     return error;
 }
@@ -39,11 +40,11 @@ AW_FIBER(int, start) {
     printf("the timeout: %s\n\n", strerror(-error));
 
     struct session *task = aw_spawn(AW_CALL(session, .conn = 2));
-    aw_fiber_yield(); /* let it begin */
+    aw_fiber_yield(); /* let it start */
     aw_task_abort(task);
     error = aw_await(aw_task_join(task));
-    printf("the join: %s, and it is %s who is cancelled\n\n", strerror(-error),
-           aw_cancelled() ? "me" : "not me");
+    printf("the join: %s, aw_cancelled() is %s\n\n", strerror(-error),
+           aw_cancelled() ? "true" : "false");
     aw_task_drop(task);
 
     task = aw_spawn(AW_CALL(session, .conn = 3));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fibers and async functions await each other, and neither can tell what the other is.
+ * Fibers and async functions await each other, and neither depends on what the other is.
  *
- * An async function is small, and its frame can be a part of the frame that awaits it. A fiber can wait
- * inside old code and callbacks. So each part of a program is what suits it. Here `start`, an async
- * function, awaits a join of both kinds; `serve`, the fiber in it, awaits `fetch`, an async function, from
- * inside a plain one; and that awaits a sleep.
+ * An async function is small, and its frame can be part of the frame that awaits it. A fiber can
+ * wait inside existing code and callbacks. So each part of a program can be the kind that suits it.
+ * Here `start`, an async function, awaits a join of both kinds. `serve`, a fiber, calls a plain
+ * function, which awaits `fetch`, an async function. `fetch` awaits a sleep.
  *
- * Notice the await chain, which reads through all of them, with the lines where they wait. */
+ * Notice the await chain, which goes through all of them, with the lines where they wait. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -37,8 +37,8 @@ AW_ASYNC(int, start, AW_JOIN(struct fetch, struct serve) both;) {
     AW_END;
 }
 
-/* A look at the others while they wait. */
-AW_FIBER(int, look, struct start *start;) {
+/* Prints the await chain of `start` while it waits. */
+AW_FIBER(int, inspect, struct start *start;) {
     char text[1000];
     int error = aw_await(aw_sleep_for(AW_MSEC(5)));
     if (error) return error;
@@ -49,7 +49,7 @@ AW_FIBER(int, look, struct start *start;) {
 
 AW_FIBER(int, show) {
     struct start *start = aw_spawn(AW_CALL(start));
-    int error = aw_await(AW_CALL(look, .start = start)); /* a fiber in a fiber */
+    int error = aw_await(AW_CALL(inspect, .start = start)); /* a fiber in a fiber */
     if (!error) error = aw_await(aw_task_join(start));
     aw_task_drop(start);
     return error;

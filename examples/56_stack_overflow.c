@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * A fiber that uses up its stack, and how large a stack should be.
+ * A fiber that overflows its stack, and how to choose the size of a stack.
  *
- * A stack has a fixed size, 256 KiB unless one asks for another. That is address space; memory is taken as
- * it is used, so a large one costs no more than a small one. Below each lies a guard: what overflows ends
- * the program instead of writing over something else, and with a message that names the fiber. The
- * handler of SIGSEGV that prints it is not installed where the program has its own.
+ * A stack has a fixed size, 256 KiB by default. That is address space: memory is taken as it is
+ * used, so a large stack costs no more than a small one. Below each stack lies a guard. An overflow
+ * ends the program, with a message that names the fiber, and never overwrites other memory. The
+ * handler of SIGSEGV that prints the message is not installed if the program has its own.
  *
- * Before it comes to that one can measure: AW_FIBER_HIGH_WATER tells how deep the fibers of a definition
- * have ever been.
+ * To choose a size, measure: AW_FIBER_HIGH_WATER returns the deepest stack use of all fibers of a
+ * definition.
  *
  * Notice the message, and that the same input does no harm when the stack is large enough. */
 #include <awake.h>
 #include <stdio.h>
 #include <string.h>
 
-/* How deep the brackets are nested, by a parser that calls itself for each. */
+/* How deep the brackets are nested. Recursive, like many parsers. */
 static int depth(const char **text) {
-    char copy[64]; /* parsers have such things */
+    char copy[64]; /* a typical local buffer */
     int deepest = 0;
     while (**text == '[') {
         ++*text;
@@ -43,7 +43,7 @@ int main(void) {
     aw_fiber_measure(true);
     printf("harmless: depth %d\n", aw_run(AW_CALL(parse, .text = "[[][[][[[]]]]]")));
     size_t used = AW_FIBER_HIGH_WATER(parse);
-    printf("its stack was used for %s\n", used < 16384 ? "less than 16 KiB" : "more than 16 KiB");
+    printf("it used %s of its stack\n", used < 16384 ? "less than 16 KiB" : "more than 16 KiB");
     aw_fiber_measure(false);
 
     printf("evil, large stack: depth %d\n",

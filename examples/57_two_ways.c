@@ -2,20 +2,21 @@
  *
  * The same work as an async function and as a fiber.
  *
- * It asks a flaky server until it answers, and waits twice as long each time. In the async function
- * whatever lives across an await is a member of the frame; in the fiber it is a local. The fiber reads
- * more easily. The async function needs its frame and nothing else, known to the compiler, so that it may
- * be a member of another; the fiber needs a stack at least a page of which is real memory.
+ * It asks an unreliable server until it answers, and doubles the pause after each attempt. In the
+ * async function, everything that lives across an await is a member of the frame; in the fiber it
+ * is a local. The fiber is easier to read. The async function needs only its frame. The size of a
+ * frame is known at compile time, so it can be a member of another frame. The fiber needs a stack,
+ * of which at least one page is real memory.
  *
- * As a rule: fibers where code is deep, or old, or calls back; async functions where there are very many,
- * and where memory counts.
+ * As a rule: use fibers for deep code, existing code and callbacks. Use async functions where there
+ * are very many, and where memory matters.
  *
  * Notice the sizes. They are those of this machine. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
 
-/* Fails for the first two attempts. */
+/* The first two attempts fail. */
 AW_ASYNC(int, ask, int attempt; aw_sleep net;) {
     AW_BEGIN;
     AW_AWAIT(self->net, aw_sleep_for(AW_MSEC(1)));
@@ -23,7 +24,14 @@ AW_ASYNC(int, ask, int attempt; aw_sleep net;) {
     AW_END;
 }
 
-AW_ASYNC(int, ask_async, int attempt; uint64_t pause; struct ask ask; aw_sleep nap;) {
+struct ask_async {
+    AW_FRAME(int);
+    int attempt;
+    uint64_t pause;
+    struct ask ask;
+    aw_sleep nap;
+};
+AW_ASYNC_STATIC(ask_async) {
     AW_BEGIN;
     for (self->attempt = 1, self->pause = AW_MSEC(1); self->attempt < 10; self->attempt++) {
         AW_AWAIT(self->ask, AW_CALL(ask, .attempt = self->attempt));
@@ -56,6 +64,6 @@ int main(void) {
 
     printf("frame of the async function: %zu bytes\n", sizeof(struct ask_async));
     printf("frame of the fiber:          %zu bytes\n", sizeof(struct ask_fiber));
-    printf("  and of its stack:          %zu bytes\n", AW_FIBER_HIGH_WATER(ask_fiber));
+    printf("stack used by the fiber:     %zu bytes\n", AW_FIBER_HIGH_WATER(ask_fiber));
     return 0;
 }

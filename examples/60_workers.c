@@ -2,11 +2,12 @@
  *
  * Worker threads: the same tasks, run by as many threads as there are processors.
  *
- * Nothing in a task says on which thread it runs, and after each await it may be another one. What it spawns goes
- * to its own worker first; a worker that has nothing to do takes half of what another one has. So a tree of tasks
- * that begins at one place soon keeps all of them busy.
+ * Nothing in a task says on which thread it runs, and after each await it may be another thread. A
+ * spawned task goes to the queue of the worker that spawns it. A worker with an empty queue steals
+ * half of another one's. So a tree of tasks that starts on one worker soon keeps all of them busy.
  *
- * Notice that tasks share nothing here: each has its own frame, and hands its sum to the one that joins it. */
+ * Notice that the tasks share no data: each has its own frame, and passes its sum to the task that
+ * joins it. */
 #include <awake.h>
 #include <stdio.h>
 
@@ -23,9 +24,14 @@ static long count_primes(long from, long to) {
     return found;
 }
 
-/* Two halves are tasks of their own, until there is little left to share. */
-AW_ASYNC(long, primes, long from; long to; struct primes * low; struct primes * high;
-         aw_task_join_future join;) {
+/* Splits the range into two tasks until it is small. */
+struct primes {
+    AW_FRAME(long);
+    long from, to;
+    struct primes *low, *high;
+    aw_task_join_future join;
+};
+AW_ASYNC_STATIC(primes) {
     AW_BEGIN;
     if (self->to - self->from <= LEAF) AW_RETURN(count_primes(self->from, self->to));
     {
@@ -62,7 +68,8 @@ int main(void) {
         aw_runtime_counters(rt, i, &c);
         polls += c.polls;
     }
-    printf("%s\n", polls >= 511 ? "each task was polled at least once" : "some were not");
+    printf("%s\n",
+           polls >= 511 ? "each task was polled at least once" : "some tasks were not polled");
     aw_runtime_free(rt);
     return error != 0;
 }

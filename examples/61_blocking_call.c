@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A call that blocks, without keeping the others waiting: it is made on a thread of its own, and its result is
- * awaited like anything else. (13 shows what happens when it is simply made.)
+ * A call that blocks, without blocking other tasks: it runs on a separate thread, and its result is
+ * awaited. (13 shows what happens without that.)
  *
- * Such a call cannot be stopped once it runs. Cancelled, aw_blocking waits for it, so that the call may use
- * memory of the caller's; aw_blocking_owned lets it go, and it releases what it owns by itself.
+ * A call cannot be stopped once it runs. When aw_blocking is cancelled it waits for the call, so
+ * the call may use memory of the caller. aw_blocking_owned does not wait: the call frees what it
+ * owns.
  *
- * Notice that the timeout does not lose the result: the call had finished by the time it was given up. */
+ * Notice that the timeout does not lose the result: it waited for the call, and the call
+ * finished. */
 #include <awake.h>
 #include <stdio.h>
 #include <time.h>
@@ -25,8 +27,14 @@ AW_ASYNC(int, ticks, int i; aw_sleep nap;) {
     AW_END;
 }
 
-AW_ASYNC(int, demo, long n; struct ticks * ticks; aw_blocking_future call;
-         AW_TIMEOUT(aw_blocking_future) impatient;) {
+struct demo {
+    AW_FRAME(int);
+    long n;
+    struct ticks *ticks;
+    aw_blocking_future call;
+    AW_TIMEOUT(aw_blocking_future) limited;
+};
+AW_ASYNC_STATIC(demo) {
     AW_BEGIN;
     self->n = 7;
     self->ticks = aw_spawn(AW_CALL(ticks));
@@ -34,8 +42,8 @@ AW_ASYNC(int, demo, long n; struct ticks * ticks; aw_blocking_future call;
     printf("7 * 7 = %ld\n", self->call.out);
 
     self->n = 9;
-    AW_AWAIT_FOR(self->impatient, AW_MSEC(100), aw_blocking(slow_square, &self->n));
-    printf("9 * 9 = %ld, status %d\n", self->impatient.inner.out, self->impatient.out);
+    AW_AWAIT_FOR(self->limited, AW_MSEC(100), aw_blocking(slow_square, &self->n));
+    printf("9 * 9 = %ld, status %d\n", self->limited.inner.out, self->limited.out);
     AW_FINALLY;
     if (self->ticks) aw_task_drop(self->ticks);
     AW_END;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A scope: children on other threads fill an array that lies in the frame of who awaits them.
+ * A scope: children on other threads fill an array in the frame of their parent.
  *
- * Each child has a pointer into that array, and runs on any worker. That is safe because a scope ends only when all its
- * children have: when they are done, when one has failed and the others are cancelled, and when who awaits it is
- * cancelled itself. Nothing is copied, counted or locked for it.
+ * Each child has a pointer into that array, and runs on any worker. That is safe, because a scope
+ * ends only when all its children have ended: after they have finished, after one has failed and
+ * the others were cancelled, and also when the parent is cancelled. Nothing is copied, reference
+ * counted or locked for it.
  *
- * Notice that the third report is made of locals: a fiber lends them in the same way. */
+ * Notice that the third report is in local variables: a fiber lends them in the same way. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
@@ -14,8 +15,15 @@
 enum { CITIES = 4 };
 static const char *const cities[CITIES] = {"Lima", "Oslo", "Pune", "Rome"};
 
-/* The weather there, after a while, into memory that is somebody else's. */
-AW_ASYNC(int, ask, int city; int fails; int *degrees; aw_sleep nap;) {
+/* Writes the temperature of a city into borrowed memory. */
+struct ask {
+    AW_FRAME(int);
+    int city;
+    bool fails;
+    int *degrees;
+    aw_sleep nap;
+};
+AW_ASYNC_STATIC(ask) {
     AW_BEGIN;
     AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(10 * self->city)));
     if (self->fails) AW_RETURN(-EHOSTUNREACH);
@@ -24,8 +32,14 @@ AW_ASYNC(int, ask, int city; int fails; int *degrees; aw_sleep nap;) {
     AW_END;
 }
 
-/* The body: it spawns the children, two at a time. */
-AW_ASYNC(int, ask_all, aw_scope *scope; int *degrees; int fails;) {
+/* The body of the scope: spawns the children. Two of them run at a time. */
+struct ask_all {
+    AW_FRAME(int);
+    aw_scope *scope;
+    int *degrees;
+    bool fails;
+};
+AW_ASYNC_STATIC(ask_all) {
     AW_BEGIN;
     aw_scope_limit(self->scope, 2);
     for (int i = 0; i < CITIES; i++)
@@ -46,8 +60,8 @@ AW_ASYNC(int, weather, int degrees[CITIES]; AW_SCOPE(struct ask_all) s;) {
     AW_AWAIT_SCOPE(self->s, AW_CALL(ask_all, .degrees = self->degrees));
     report(self->s.out, self->degrees);
 
-    /* One fails: the others are gone before we are told. */
-    AW_AWAIT_SCOPE(self->s, AW_CALL(ask_all, .degrees = self->degrees, .fails = 1));
+    /* One child fails. The await ends after the others have ended. */
+    AW_AWAIT_SCOPE(self->s, AW_CALL(ask_all, .degrees = self->degrees, .fails = true));
     report(self->s.out, self->degrees);
     AW_RETURN(0);
     AW_END;

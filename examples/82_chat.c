@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * A chat: what one says, all the others hear.
+ * A chat: every line of a guest is sent to all other guests.
  *
- *     82_chat 7000           serves at that port until it is killed: nc 127.0.0.1 7000
+ *     82_chat 7000           serves that port until it is killed: nc 127.0.0.1 7000
+ *     82_chat 7000 5         the same, with a timeout of 5 seconds instead of 30
  *     82_chat                three guests of its own meet there
  *
- * Each session does two things at once, as the two branches of a select: one reads lines and sends them to the room, one
- * receives what the room has and writes it. When one of them ends, the other is cancelled, and the session is over.
+ * Each session does two things at once, as the two branches of a select: one reads lines and sends
+ * them to the room, the other receives from the room and writes. When one of them ends, the other
+ * is cancelled and the session ends.
  *
- * The room is a broadcast channel: who sends never waits. It keeps the last lines; a guest who reads so slowly that the system's
- * buffers are full, and then the room's, has missed some and is told how many. So nobody is held up by him, and he
- * costs no memory that grows.
+ * The room is a broadcast channel: a sender never waits. It keeps the latest lines. A guest that
+ * reads too slowly fills the kernel's buffers, then misses lines, and is told how many. So a slow
+ * guest delays no other guest, and uses a fixed amount of memory.
  *
- * Sessions borrow the room. They may, because they run in a scope: it ends only when all of them have, and the room
- * is freed after that. */
+ * A guest may stay silent for hours once it has given its name. A guest that does not read is
+ * dropped when a write to it has timed out. Keepalive detects a guest that is gone without closing
+ * its connection.
+ *
+ * Sessions borrow the room. That is safe because they run in a scope: it ends only when all of them
+ * have ended, and the room is freed after that. */
 #include <awake.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -24,7 +30,7 @@
 enum { NAME = 20, LINE = 256, KEPT = 64 };
 
 struct message {
-    int from; /* who need not hear it */
+    int from; /* the guest that sent it */
     char text[NAME + LINE + 4];
 };
 typedef AW_BROADCAST(struct message) room;
@@ -35,18 +41,26 @@ static void say(room *room, int from, const char *format, ...) {
     va_start(args, format);
     vsnprintf(m.text, sizeof m.text, format, args);
     va_end(args);
-    aw_broadcast_send(room, &m); /* how many will hear it; or that nobody is there */
+    aw_broadcast_send(room, &m); /* the result is the number of receivers: not needed */
 }
 
-/* ---- The server ----------------------------------------------------------------------------------- */
+/* ---- The server ------------------------------------------------------------------------------ */
 
 /* From a guest to the room. */
-AW_ASYNC(int, listen_to, room *room; int id; const char *name; aw_reader * reader;
-         aw_reader_future line;) {
+struct listen_to {
+    AW_FRAME(int);
+    room *room;
+    int id;
+    const char *name;
+    aw_reader *reader;
+    aw_reader_future line;
+};
+AW_ASYNC_STATIC(listen_to) {
     AW_BEGIN;
     for (;;) {
         AW_AWAIT(self->line, aw_reader_line(self->reader));
-        if (self->line.out <= 0) AW_RETURN((int)self->line.out); /* also a line that is too long */
+        /* The end of the stream, an error, or a line that is too long. */
+        if (self->line.out <= 0) AW_RETURN((int)self->line.out);
         say(self->room, self->id, "%s: %.*s\n", self->name, (int)self->reader->item.size,
             self->reader->item.data);
     }
@@ -54,8 +68,17 @@ AW_ASYNC(int, listen_to, room *room; int id; const char *name; aw_reader * reade
 }
 
 /* From the room to a guest. */
-AW_ASYNC(int, talk_to, room *room; int id; aw_conn * conn; aw_broadcast_receiver * receiver;
-         struct message m; AW_SHARE(aw_broadcast_future next; aw_transfer write;);) {
+struct talk_to {
+    AW_FRAME(int);
+    room *room;
+    int id;
+    aw_conn *conn;
+    aw_broadcast_receiver *receiver;
+    uint64_t timeout;
+    struct message m;
+    AW_SHARE(aw_broadcast_future next; AW_TIMEOUT(aw_transfer) write;);
+};
+AW_ASYNC_STATIC(talk_to) {
     AW_BEGIN;
     for (;;) {
         AW_AWAIT(self->next, aw_broadcast_recv(self->room, self->receiver, &self->m));
@@ -67,26 +90,44 @@ AW_ASYNC(int, talk_to, room *room; int id; aw_conn * conn; aw_broadcast_receiver
         } else if (self->m.from == self->id) {
             continue;
         }
-        AW_AWAIT(self->write, aw_write_all(self->conn, self->m.text, strlen(self->m.text)));
-        if (self->write.out < 0) AW_RETURN((int)self->write.out);
+        AW_AWAIT_FOR(self->write, self->timeout,
+                     aw_write_all(self->conn, self->m.text, strlen(self->m.text)));
+        if (self->write.out < 0) { /* -ETIMEDOUT: this guest does not read */
+            aw_conn_reset_on_close(self->conn, true);
+            AW_RETURN(self->write.out);
+        }
+        if (self->write.inner.out < 0) AW_RETURN((int)self->write.inner.out);
     }
     AW_END;
 }
 
-/* Its output is nothing: an error is the end of one guest, not of all of them. */
-AW_ASYNC(void, session, room *room; aw_conn * conn; int id; bool entered; char name[NAME + 1];
-         char buf[LINE]; aw_reader reader; aw_broadcast_receiver receiver; char welcome[64];
-         AW_SHARE(aw_transfer write; aw_reader_future line;
-                  AW_SELECT(struct listen_to, struct talk_to) both;);) {
+/* Has no output: an error ends one session, not the scope. */
+struct session {
+    AW_FRAME(void);
+    room *room;
+    aw_conn *conn;
+    int id;
+    uint64_t timeout;
+    bool entered;
+    char name[NAME + 1];
+    char buf[LINE];
+    aw_reader reader;
+    aw_broadcast_receiver receiver;
+    char welcome[64];
+    AW_SHARE(aw_transfer write; AW_TIMEOUT(aw_reader_future) line;
+             AW_SELECT(struct listen_to, struct talk_to) both;);
+};
+AW_ASYNC_STATIC(session) {
     AW_BEGIN;
     self->reader = aw_reader_of(self->conn, self->buf, sizeof self->buf);
     AW_AWAIT(self->write, aw_write_all(self->conn, "Your name?\n", 11));
-    AW_AWAIT(self->line, aw_reader_line(&self->reader));
-    if (self->line.out <= 0 || self->reader.item.size == 0) AW_RETURN_VOID;
+    AW_AWAIT_FOR(self->line, self->timeout, aw_reader_line(&self->reader));
+    if (self->line.out < 0 || self->line.inner.out <= 0) AW_RETURN_VOID;
+    if (self->reader.item.size == 0) AW_RETURN_VOID;
     snprintf(self->name, sizeof self->name, "%.*s", (int)self->reader.item.size,
              self->reader.item.data);
 
-    self->receiver = aw_broadcast_subscribe(self->room); /* hears what is said from now on */
+    self->receiver = aw_broadcast_subscribe(self->room); /* receives lines from now on */
     self->entered = true;
     say(self->room, self->id, "%s has come\n", self->name);
     snprintf(self->welcome, sizeof self->welcome, "Welcome, %s\n", self->name);
@@ -95,7 +136,7 @@ AW_ASYNC(void, session, room *room; aw_conn * conn; int id; bool entered; char n
                     AW_CALL(listen_to, .room = self->room, .id = self->id, .name = self->name,
                             .reader = &self->reader),
                     AW_CALL(talk_to, .room = self->room, .id = self->id, .conn = self->conn,
-                            .receiver = &self->receiver));
+                            .receiver = &self->receiver, .timeout = self->timeout));
     AW_FINALLY;
     if (self->entered) {
         aw_broadcast_unsubscribe(self->room, &self->receiver);
@@ -105,24 +146,41 @@ AW_ASYNC(void, session, room *room; aw_conn * conn; int id; bool entered; char n
     AW_END;
 }
 
-AW_ASYNC(int, accept_all, aw_scope *scope; room * room; aw_listener * listener; int id;
-         aw_conn * conn; aw_accept_future accept;) {
+struct accept_all {
+    AW_FRAME(int);
+    aw_scope *scope;
+    room *room;
+    aw_listener *listener;
+    uint64_t timeout;
+    int id;
+    aw_conn *conn;
+    aw_accept_future accept;
+};
+AW_ASYNC_STATIC(accept_all) {
     AW_BEGIN;
     for (;;) {
         AW_AWAIT(self->accept, aw_accept(self->listener, &self->conn));
         if (self->accept.out < 0) AW_RETURN(self->accept.out);
-        aw_conn_buffers(self->conn, 0, 16384); /* as much may wait for one who does not read */
-        aw_scope_spawn(self->scope,
-                       AW_CALL(session, .room = self->room, .conn = self->conn, .id = ++self->id));
+        aw_conn_buffers(self->conn, 0, 16384);    /* limits the kernel memory of a slow guest */
+        aw_conn_keepalive(self->conn, 60, 10, 3); /* detects a dead peer after 90 s */
+        aw_scope_spawn(self->scope, AW_CALL(session, .room = self->room, .conn = self->conn,
+                                            .id = ++self->id, .timeout = self->timeout));
     }
     AW_END;
 }
 
-AW_ASYNC(int, chat, aw_listener *listener; room room; AW_SCOPE(struct accept_all) sessions;) {
+struct chat {
+    AW_FRAME(int);
+    aw_listener *listener;
+    uint64_t timeout;
+    room room;
+    AW_SCOPE(struct accept_all) sessions;
+};
+AW_ASYNC_STATIC(chat) {
     AW_BEGIN;
     if (aw_broadcast_init(&self->room, KEPT)) AW_RETURN(-ENOMEM);
-    AW_AWAIT_SCOPE(self->sessions,
-                   AW_CALL(accept_all, .room = &self->room, .listener = self->listener));
+    AW_AWAIT_SCOPE(self->sessions, AW_CALL(accept_all, .room = &self->room,
+                                           .listener = self->listener, .timeout = self->timeout));
     AW_RETURN(self->sessions.out);
     AW_FINALLY;
     if (AW_STARTED) aw_broadcast_free(&self->room);
@@ -130,7 +188,7 @@ AW_ASYNC(int, chat, aw_listener *listener; room room; AW_SCOPE(struct accept_all
     AW_END;
 }
 
-/* ---- Guests, in a fiber: a function that waits is called as any other ----------------------------- */
+/* ---- Guests, in a fiber: plain functions that wait ------------------------------------------- */
 
 struct guest {
     const char *name;
@@ -139,10 +197,10 @@ struct guest {
     char buf[2 * LINE], line[2 * LINE];
 };
 
-/* The next line that she hears, or what went wrong. */
+/* The next line that the guest receives, or an error text. */
 static const char *hears(struct guest *g) {
     ssize_t n = aw_await(aw_reader_line(&g->reader));
-    if (n <= 0) return n ? strerror((int)-n) : "the end";
+    if (n <= 0) return n ? strerror((int)-n) : "end of stream";
     snprintf(g->line, sizeof g->line, "%.*s", (int)g->reader.item.size, g->reader.item.data);
     return g->line;
 }
@@ -163,29 +221,29 @@ static int enters(struct guest *g, const char *name, const aw_addr *at) {
     return 0;
 }
 
-/* Ann goes on and on. Bob hears every word of it, while Eve reads nothing at all; and then Eve reads. */
+/* Ann sends many lines. Bob reads all of them. Eve reads nothing until Ann is done. */
 static void monologue(struct guest *ann, struct guest *bob, struct guest *eve) {
-    enum { WORDS = 1000 };
-    char text[LINE - NAME], wanted[2 * LINE];
+    enum { LINES = 1000 };
+    char text[LINE - NAME], expected[2 * LINE];
     int heard = 0, missed = 0;
-    for (int i = 1; i <= WORDS; i++) {
+    for (int i = 1; i <= LINES; i++) {
         snprintf(text, sizeof text, "%d %0200d", i, 0);
         says(ann, text);
-        snprintf(wanted, sizeof wanted, "ann: %s", text);
-        heard += strcmp(hears(bob), wanted) == 0;
+        snprintf(expected, sizeof expected, "ann: %s", text);
+        heard += strcmp(hears(bob), expected) == 0;
     }
-    printf("bob has heard %d of %d lines\n", heard, WORDS);
+    printf("bob heard %d of %d lines\n", heard, LINES);
 
     heard = 0;
     do {
-        int lines;
-        if (sscanf(hears(eve), "(%d lines missed)", &lines) == 1)
-            missed += lines;
+        int count;
+        if (sscanf(hears(eve), "(%d lines missed)", &count) == 1)
+            missed += count;
         else
             heard++;
-    } while (strcmp(eve->line, wanted) != 0 && heard <= WORDS);
-    printf("eve has missed %s, and %d are lost without a word\n", missed ? "many" : "none",
-           WORDS - heard - missed);
+    } while (strcmp(eve->line, expected) != 0 && heard <= LINES);
+    printf("eve missed %s, and %d lines are unaccounted for\n", missed ? "many" : "none",
+           LINES - heard - missed);
 }
 
 AW_FIBER(int, demo) {
@@ -194,7 +252,8 @@ AW_FIBER(int, demo) {
     struct guest ann = {0}, bob = {0}, eve = {0};
     int error = listen_at(&listener, "0", NULL, &at);
     if (error) return error;
-    struct chat *server = aw_spawn(AW_CALL(chat, .listener = listener));
+    struct chat *server = aw_spawn(
+        AW_CALL(chat, .listener = listener, .timeout = parse_timeout(NULL)));
 
     if (!error) error = enters(&ann, "ann", &at);
     if (!error) error = enters(&bob, "bob", &at);
@@ -217,7 +276,7 @@ AW_FIBER(int, demo) {
         printf("ann hears: %s\n", hears(&ann));
     }
 
-    /* The server hangs up on who is left. */
+    /* The server closes the remaining connections. */
     aw_task_abort(server);
     aw_await(aw_task_join(server));
     aw_task_drop(server);
@@ -232,5 +291,5 @@ int main(int argc, char **argv) {
     if (argc < 2) return aw_run(AW_CALL(demo)) != 0;
     aw_listener *listener;
     if (listen_at(&listener, argv[1], NULL, NULL)) return 1;
-    return aw_run(AW_CALL(chat, .listener = listener)) != 0;
+    return aw_run(AW_CALL(chat, .listener = listener, .timeout = parse_timeout(argv[2]))) != 0;
 }

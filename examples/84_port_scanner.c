@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * A port scanner: who listens at that host?
+ * A port scanner: which ports of a host accept connections?
  *
  *     84_port_scanner 127.0.0.1 1 1023        those ports of an address
- *     84_port_scanner                         some ports, of which it has opened five itself
+ *     84_port_scanner                         300 closed ports, and five that it has opened
  *
- * The ports are a stream, and a future for each is another one: up to a hundred attempts at once, each with a second
- * of patience, and results as they come. That number is all there is to say about concurrency: no queue, no workers, no
- * counting. What is not asked for does not run ahead, and what is found late does not hold up the others.
+ * The ports are a stream. A concurrent map makes another stream of it: up to 100 connection
+ * attempts at once, each with a timeout of one second, and results as they arrive. That number is
+ * all there is to say about concurrency: no queue, no workers, no counting. An attempt starts only
+ * when a result is requested, and a slow attempt does not delay the others.
  *
- * Notice how many attempts were on their way at once in the end. */
+ * Notice the number of attempts that were in flight at once. */
 #include <awake.h>
 #include <errno.h>
 #include <stdio.h>
@@ -17,20 +18,26 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { AT_ONCE = 100 };
+enum { MAX_IN_FLIGHT = 100 };
 
 struct result {
     uint16_t port;
-    int error; /* 0: somebody listens */
+    int error; /* 0: the port is open */
 };
 
-static int on_their_way, most_on_their_way; /* of futures that one task polls: no need to lock */
+static int in_flight, max_in_flight; /* not locked: one task polls all probes */
 
-AW_ASYNC(struct result, probe, aw_addr to; aw_conn * conn; AW_TIMEOUT(aw_connect_future) connect;) {
+struct probe {
+    AW_FRAME(struct result);
+    aw_addr to;
+    aw_conn *conn;
+    AW_TIMEOUT(aw_connect_future) connect;
+};
+AW_ASYNC_STATIC(probe) {
     AW_BEGIN;
-    if (++on_their_way > most_on_their_way) most_on_their_way = on_their_way;
+    if (++in_flight > max_in_flight) max_in_flight = in_flight;
     AW_AWAIT_FOR(self->connect, AW_SEC(1), aw_connect(&self->conn, &self->to));
-    on_their_way--;
+    in_flight--;
     if (!self->connect.out) self->connect.out = self->connect.inner.out;
     AW_RETURN((struct result){.port = aw_addr_port(&self->to), .error = self->connect.out});
     AW_FINALLY;
@@ -44,12 +51,21 @@ AW_CONCURRENT(struct probe, probes, uint16_t, aw_addr host;) {
     return AW_CALL(probe, .to = to);
 }
 
-/* The open ones are printed; its output is how many there are. */
-AW_ASYNC(int, scan, aw_addr host; uint16_t * ports; size_t count; AW_ARRAY_STREAM(uint16_t) list;
-         struct probes probes; aw_stream_next_future next; int open; int closed; int silent;) {
+/* Prints the open ports. Its output is their number. */
+struct scan {
+    AW_FRAME(int);
+    aw_addr host;
+    uint16_t *ports;
+    size_t count;
+    AW_ARRAY_STREAM(uint16_t) list;
+    struct probes probes;
+    aw_stream_next_future next;
+    int open, closed, silent;
+};
+AW_ASYNC_STATIC(scan) {
     AW_BEGIN;
     aw_stream_array(&self->list, self->ports, self->count);
-    self->probes = AW_UNORDERED(probes, &self->list, AT_ONCE, .host = self->host);
+    self->probes = AW_UNORDERED(probes, &self->list, MAX_IN_FLIGHT, .host = self->host);
     AW_STREAM_EACH(self->next, &self->probes) {
         const struct result *r = self->probes.item;
         if (r->error == 0) printf("%u is open\n", r->port);
@@ -58,15 +74,15 @@ AW_ASYNC(int, scan, aw_addr host; uint16_t * ports; size_t count; AW_ARRAY_STREA
         self->silent += r->error == -ETIMEDOUT;
     }
     if (self->next.out < 0) AW_RETURN(self->next.out);
-    printf("%d open, %d closed, %d silent, %d others\n", self->open, self->closed, self->silent,
-           (int)self->count - self->open - self->closed - self->silent);
+    printf("%d open, %d closed, %d without an answer, %d with another error\n", self->open,
+           self->closed, self->silent, (int)self->count - self->open - self->closed - self->silent);
     AW_RETURN(self->open);
     AW_END;
 }
 
-/* ---- Ports to find -------------------------------------------------------------------------------- */
+/* ---- The demo -------------------------------------------------------------------------------- */
 
-/* A port that is taken, and at which nobody listens. */
+/* A port that is bound, but does not listen. */
 static int closed_port(int *fd) {
     aw_addr any = aw_addr_loopback(AF_INET, 0);
     socklen_t size = sizeof any.u;
@@ -91,8 +107,8 @@ static int demo(void) {
         ports[count++] = aw_addr_port(&at);
     }
     if (!error) error = aw_run(AW_CALL(scan, .host = host, .ports = ports, .count = count));
-    printf("%s\n", error == OPEN ? "these are the ones that were opened" : "something is wrong");
-    printf("%d were on their way at once\n", most_on_their_way);
+    printf("%s\n", error == OPEN ? "all open ports were found" : "the scan failed");
+    printf("%d were in flight at once\n", max_in_flight);
     for (size_t i = 0; i < CLOSED; i++)
         close(fds[i]);
     for (size_t i = 0; i < OPEN; i++)

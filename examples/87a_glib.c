@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside GLib's main loop, as a program with windows would have it.
+ * Inside GLib's main loop, as in a program with windows.
  *
- * GLib watches one descriptor, and calls aw_runtime_turn whenever it is readable: because a task was spawned or woken, a timer is due
- * or input has come. That is all that both have to know of each other. They share one thread, so nothing needs a
- * lock: callbacks of GLib spawn tasks, and tasks call GLib.
+ * GLib watches one descriptor, and calls aw_runtime_run_once when it is readable: a task was
+ * spawned or woken, a timer is due, or a descriptor is ready. Neither side knows more about the
+ * other. Both use one thread, so nothing needs a lock: callbacks of GLib spawn tasks, and tasks
+ * call GLib.
  *
- * Notice the order: each timer of GLib spawns a task, and each task, when it is done, starts the next timer. */
+ * Notice the order: each timer of GLib spawns a task, and each task starts the next timer at its
+ * end. */
 /* needs: glib-2.0 */
 #include <glib-unix.h>
 #include <glib.h>
@@ -32,14 +34,14 @@ static gboolean on_timer(gpointer data) {
     (void)data;
     printf("glib: tick %d\n", ++ticks);
     aw_task_detach(aw_spawn_on(rt, AW_CALL(ask, .to = server, .n = ticks, .then = answered)));
-    return G_SOURCE_REMOVE; /* it was for once */
+    return G_SOURCE_REMOVE; /* a one-shot timer */
 }
 
 static gboolean on_readable(gint fd, GIOCondition condition, gpointer data) {
     (void)fd;
     (void)condition;
     (void)data;
-    aw_runtime_turn(rt);
+    aw_runtime_run_once(rt);
     return G_SOURCE_CONTINUE;
 }
 
@@ -52,8 +54,8 @@ int main(void) {
     g_main_loop_run(loop);
 
     printf("glib: the loop has ended\n");
-    g_source_remove(watch); /* before its descriptor goes */
-    aw_runtime_free(rt);    /* cancels what is left: the server */
+    g_source_remove(watch); /* before its descriptor is closed */
+    aw_runtime_free(rt);    /* cancels the remaining task, the server */
     g_main_loop_unref(loop);
     return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Inside libuv's loop: the same as with GLib's, for programs that have handles and callbacks already.
+ * Inside libuv's loop, for programs that already use its handles and callbacks.
  *
- * A uv_poll_t watches the descriptor of the runtime. Libuv's loop ends by itself when no handle is left, so the last task
- * closes both.
+ * A uv_poll_t watches the descriptor of the runtime. Libuv's loop ends when no handle is left, so
+ * the last task closes both handles.
  *
- * Notice that libuv has nothing left at the end: its loop can be closed. */
+ * Notice that no handle is left at the end: the loop can be closed. */
 /* needs: libuv */
 #include <uv.h>
 
@@ -38,7 +38,7 @@ static void on_timer(uv_timer_t *handle) {
 static void on_readable(uv_poll_t *handle, int status, int events) {
     (void)handle;
     (void)events;
-    if (status == 0) aw_runtime_turn(rt);
+    if (status == 0) aw_runtime_run_once(rt);
 }
 
 int main(void) {
@@ -53,7 +53,7 @@ int main(void) {
     uv_run(&loop, UV_RUN_DEFAULT);
 
     printf("libuv: the loop has ended\n");
-    aw_runtime_free(rt); /* cancels what is left: the server */
-    printf("libuv: %s\n", uv_loop_close(&loop) ? "something is left" : "nothing is left");
+    aw_runtime_free(rt); /* cancels the remaining task, the server */
+    printf("libuv: %s\n", uv_loop_close(&loop) ? "handles are left" : "no handle is left");
     return 0;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A delay with a thread of its own: used by 33 and 34.
+ * A delay with a thread of its own, used by 33 and 34.
  *
- * The first poll starts the thread; each poll leaves its waker where the thread will look for it. What
- * they share is an alarm: behind a mutex, and freed by the one of the two who is the last to need it. A
- * cancelled delay takes its waker back, so that the thread finds nobody to wake.
+ * The first poll starts the thread. The delay and the thread share an alarm, in which each poll
+ * stores its waker for the thread. The alarm has a mutex and two references; the last reference
+ * frees it. A cancelled delay takes its waker back, so the thread wakes nothing.
  *
- * The delay itself only points to the alarm. Nothing points to the delay: so it may be moved between
- * polls, and its type says AW_UNPIN. */
+ * The delay points to the alarm, and nothing points to the delay. So it may be moved between polls,
+ * and its type has the flag AW_UNPIN. */
 #ifndef DELAY_H
 #define DELAY_H
 
@@ -19,7 +19,7 @@
 
 struct alarm {
     pthread_mutex_t lock;
-    int owners;
+    int references;
     uint64_t end;
     bool rang;
     aw_waker waker;
@@ -34,9 +34,9 @@ struct delay {
 
 static int delay_polls, delay_threads;
 
-static void let_go(struct alarm *alarm) {
+static void alarm_unref(struct alarm *alarm) {
     pthread_mutex_lock(&alarm->lock);
-    bool last = --alarm->owners == 0;
+    bool last = --alarm->references == 0;
     pthread_mutex_unlock(&alarm->lock);
     if (last) free(alarm);
 }
@@ -49,15 +49,15 @@ static void *ring(void *arg) {
     alarm->rang = true;
     aw_waker waker = aw_waker_take(&alarm->waker);
     pthread_mutex_unlock(&alarm->lock);
-    if (waker.type) aw_waker_wake(waker); /* not under the lock: it may run who knows what */
-    let_go(alarm);
+    if (waker.type) aw_waker_wake(waker); /* outside the lock: a wake may run any code */
+    alarm_unref(alarm);
     return NULL;
 }
 
 static int start_thread(struct delay *delay) {
     struct alarm *alarm = malloc(sizeof *alarm);
     if (!alarm) return -ENOMEM;
-    *alarm = (struct alarm){.lock = PTHREAD_MUTEX_INITIALIZER, .owners = 2, .end = delay->end};
+    *alarm = (struct alarm){.lock = PTHREAD_MUTEX_INITIALIZER, .references = 2, .end = delay->end};
     pthread_t thread;
     int error = pthread_create(&thread, NULL, ring, alarm);
     if (error) {
@@ -77,10 +77,10 @@ static aw_poll delay_poll(aw_future *self, aw_cx *cx) {
     struct alarm *alarm = delay->alarm;
     pthread_mutex_lock(&alarm->lock);
     bool rang = alarm->rang;
-    if (!rang) aw_waker_set(&alarm->waker, aw_cx_waker(cx)); /* clones it only if it is a new one */
+    if (!rang) aw_waker_set(&alarm->waker, aw_cx_waker(cx)); /* clones only a different waker */
     pthread_mutex_unlock(&alarm->lock);
     if (!rang) return AW_PENDING;
-    let_go(alarm);
+    alarm_unref(alarm);
     return AW_READY;
 }
 
@@ -92,7 +92,7 @@ static aw_poll delay_cancel(aw_future *self, aw_cx *cx) {
     aw_waker waker = aw_waker_take(&alarm->waker);
     pthread_mutex_unlock(&alarm->lock);
     if (waker.type) aw_waker_drop(waker);
-    let_go(alarm);
+    alarm_unref(alarm);
     return AW_CANCELLED;
 }
 

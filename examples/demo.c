@@ -9,27 +9,34 @@
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t opened;
+static uint64_t begin;
 
 static void say(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    printf("%7.2f s  ", (double)(aw_now(NULL) - opened) / 1e9);
+    printf("%7.2f s  ", (double)(aw_now(NULL) - begin) / 1e9);
     vprintf(format, args);
     printf("\n");
     va_end(args);
 }
 
-/* After the name come the arguments, and what has to live across an await. */
-AW_ASYNC(void, cook, const char *dish; uint64_t duration; aw_sleep work;) {
+/* The frame: the type of the output, then the arguments and what must live across an await. */
+struct cook {
+    AW_FRAME(void);
+    const char *dish;
+    uint64_t duration;
+    aw_sleep work;
+};
+AW_ASYNC_STATIC(cook) {
     AW_BEGIN;
-    say("%s: begun", self->dish);
+    say("%s: started", self->dish);
     AW_AWAIT(self->work, aw_sleep_for(self->duration));
     say("%s: done", self->dish);
     AW_END;
 }
 #define cook(...) AW_CALL(cook, __VA_ARGS__) /* a shorter call: cook(.dish = "tea") */
 
+/* A frame of one or two members can be written as an argument. */
 AW_ASYNC(void, together, AW_JOIN(struct cook, struct cook, struct cook) dishes;) {
     AW_BEGIN;
     printf("1. Three dishes at once take as long as the longest.\n");
@@ -40,20 +47,20 @@ AW_ASYNC(void, together, AW_JOIN(struct cook, struct cook, struct cook) dishes;)
     AW_END;
 }
 
-AW_ASYNC(void, patience, AW_TIMEOUT(struct cook) stew;) {
+AW_ASYNC(void, impatience, AW_TIMEOUT(struct cook) stew;) {
     AW_BEGIN;
-    printf("2. Anything can be given a timeout.\n");
+    printf("2. Any future can have a timeout.\n");
     AW_AWAIT_FOR(self->stew, AW_MSEC(500), cook(.dish = "stew", .duration = AW_SEC(7200)));
-    say("stew: %s", self->stew.out == -ETIMEDOUT ? "we could not wait" : "at last");
+    say("stew: %s", self->stew.out == -ETIMEDOUT ? "timed out" : "in time");
     AW_END;
 }
 
 AW_ASYNC(void, choice, AW_SELECT(struct cook, struct cook) drinks;) {
     AW_BEGIN;
-    printf("3. Select takes the first; the others are cancelled and gone.\n");
+    printf("3. Select takes the first; the others are cancelled before it ends.\n");
     AW_AWAIT_SELECT(self->drinks, cook(.dish = "coffee", .duration = AW_SEC(5)),
                     cook(.dish = "juice", .duration = AW_MSEC(400)));
-    say("we drink %s", aw_select_winner(&self->drinks) == 0 ? "coffee" : "juice");
+    say("the drink is %s", aw_select_winner(&self->drinks) == 0 ? "coffee" : "juice");
     AW_END;
 }
 
@@ -66,19 +73,24 @@ AW_ASYNC(int, guest, int pays; aw_sleep meal;) {
     AW_END;
 }
 
-AW_ASYNC(void, full_house, struct guest *guests[GUESTS]; aw_task_join_future left; int i;
-         int sum;) {
+struct full_house {
+    AW_FRAME(void);
+    struct guest *guests[GUESTS];
+    aw_task_join_future join;
+    int i, sum;
+};
+AW_ASYNC_STATIC(full_house) {
     AW_BEGIN;
     printf("4. A spawned task runs by itself until it is joined.\n");
     for (int i = 0; i < GUESTS; i++)
         self->guests[i] = aw_spawn(AW_CALL(guest, .pays = i + 1));
     say("%d guests are eating", GUESTS);
     for (; self->i < GUESTS; self->i++) {
-        AW_AWAIT(self->left, aw_task_join(self->guests[self->i]));
-        if (self->left.out == 0) self->sum += self->guests[self->i]->out;
+        AW_AWAIT(self->join, aw_task_join(self->guests[self->i]));
+        if (self->join.out == 0) self->sum += self->guests[self->i]->out;
     }
-    say("all have left, and paid %d", self->sum);
-    AW_FINALLY; /* what follows runs on every way out */
+    say("all guests have left, and paid %d", self->sum);
+    AW_FINALLY; /* runs on every way out */
     for (int i = 0; AW_STARTED && i < GUESTS; i++)
         aw_task_drop(self->guests[i]);
     AW_END;
@@ -97,15 +109,21 @@ AW_ASYNC(void, oven, aw_sleep wait;) {
     AW_END;
 }
 
-AW_ASYNC(void, closing_time, struct oven *oven; aw_sleep nap; aw_task_join_future join;) {
+struct closing_time {
+    AW_FRAME(void);
+    struct oven *oven;
+    aw_sleep nap;
+    aw_task_join_future join;
+};
+AW_ASYNC_STATIC(closing_time) {
     AW_BEGIN;
-    printf("5. An aborted task cleans up first, and may take its time.\n");
+    printf("5. An aborted task cleans up first, and its cleanup may wait.\n");
     self->oven = aw_spawn(AW_CALL(oven));
     AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(400)));
     say("abort!");
     aw_task_abort(self->oven);
     AW_AWAIT(self->join, aw_task_join(self->oven));
-    say("the join says: %s", strerror(-self->join.out));
+    say("the join reports: %s", strerror(-self->join.out));
     AW_FINALLY;
     if (AW_STARTED) aw_task_drop(self->oven);
     AW_END;
@@ -113,7 +131,7 @@ AW_ASYNC(void, closing_time, struct oven *oven; aw_sleep nap; aw_task_join_futur
 
 static aw_poll forget(void *arg, aw_cx *cx, int *out) {
     (void)arg, (void)cx, (void)out;
-    return AW_PENDING; /* a bug: nobody was told when to poll again */
+    return AW_PENDING; /* a bug: the waker is not used, so no poll will follow */
 }
 
 AW_ASYNC(void, waiter, aw_poll_fn order;) {
@@ -124,21 +142,21 @@ AW_ASYNC(void, waiter, aw_poll_fn order;) {
 
 AW_ASYNC(void, lost, aw_sleep nap;) {
     AW_BEGIN;
-    printf("6. A task that nobody can wake any more is found at once.\n");
-    aw_task_drop(aw_spawn(AW_CALL(waiter))); /* without its handle it goes on by itself */
+    printf("6. A task that nothing can wake any more is reported at once.\n");
+    aw_task_drop(aw_spawn(AW_CALL(waiter))); /* detached: it runs without its handle */
     AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(100)));
-    say("we close; what still runs is cancelled");
+    say("the end: tasks that still run are cancelled");
     AW_END;
 }
 
-/* Children that are never alive together share their room in the frame. */
+/* Children that are never alive together share storage in the frame. */
 AW_ASYNC(int, tour,
-         AW_SHARE(struct together together; struct patience patience; struct choice choice;
+         AW_SHARE(struct together together; struct impatience impatience; struct choice choice;
                   struct full_house full_house; struct closing_time closing_time;
                   struct lost lost;);) {
     AW_BEGIN;
     AW_AWAIT(self->together, AW_CALL(together));
-    AW_AWAIT(self->patience, AW_CALL(patience));
+    AW_AWAIT(self->impatience, AW_CALL(impatience));
     AW_AWAIT(self->choice, AW_CALL(choice));
     AW_AWAIT(self->full_house, AW_CALL(full_house));
     AW_AWAIT(self->closing_time, AW_CALL(closing_time));
@@ -148,7 +166,7 @@ AW_ASYNC(int, tour,
 }
 
 int main(void) {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* in order with stderr, also in a pipe */
-    opened = aw_now(NULL);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* keeps the order with stderr, also in a pipe */
+    begin = aw_now(NULL);
     return aw_run(AW_CALL(tour));
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks that can be waited for, without any runtime: used by 24 and 25.
+ * Tasks that can be joined, without a runtime. Used by 24 and 25.
  *
- * A task and whoever waits for it share a `struct join`. One side leaves its waker there, the other its
+ * A task and its joiner share a `struct join`. The joiner stores its waker there, the task its
  * output, and either may come first. That makes four states:
  *
- *     UNAWAITED   the task runs, nobody waits yet
- *     AWAITED     somebody waits: `waker` is the one of the latest poll
+ *     UNAWAITED   the task runs, and no waker is stored
+ *     AWAITED     `waker` is the waker of the latest poll
  *     READY       the task has ended, its output is in `out`
- *     DONE        the output was taken: the end */
+ *     DONE        the output was taken */
 #ifndef JOINS_H
 #define JOINS_H
 
@@ -19,7 +19,7 @@
 enum { UNAWAITED, AWAITED, READY, DONE };
 
 struct join {
-    aw_future future; /* with the state */
+    aw_future future; /* its `state` is one of the four */
     int out;
     aw_waker waker;
 };
@@ -62,7 +62,7 @@ AW_ASYNC(int, job, int n; struct nap nap;) {
     AW_END;
 }
 
-/* What the loop polls: a job, which knows nothing of handles, and what happens at its end. */
+/* A task of the loop: runs a job, which knows nothing about handles, and completes its join. */
 AW_ASYNC(void, task, struct join *join; struct job job;) {
     AW_BEGIN;
     AW_AWAIT_FUTURE(self->job);
@@ -73,14 +73,20 @@ AW_ASYNC(void, task, struct join *join; struct job job;) {
 static struct task tasks[10];
 static int task_count;
 
-/* Called by the main future only, while nobody walks the list: one list will do. */
+/* Called only by the main future, never while poll_tasks iterates: one list is enough. */
 static inline void spawn(struct job job, struct join *join) {
     *join = (struct join){.future = AW_FUTURE_INIT(&join_type)};
     tasks[task_count++] = AW_CALL(task, .job = job, .join = join);
 }
 
-/* The main future: spawns ten jobs, waits for each, and adds up what they return. */
-AW_ASYNC(int, start, int i; int sum; struct join joins[10];) {
+/* The main future: spawns ten jobs, joins each, and returns the sum of their outputs. A frame with
+ * more than two members is written as a struct. */
+struct start {
+    AW_FRAME(int);
+    int i, sum;
+    struct join joins[10];
+};
+AW_ASYNC_STATIC(start) {
     AW_BEGIN;
     for (int i = 0; i < 10; i++)
         spawn(AW_CALL(job, .n = i + 1), &self->joins[i]);

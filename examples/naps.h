@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sleep for loops of one's own, without any runtime: used by 21 to 25.
+ * A sleep for hand-written loops, without a runtime. Used by 21 to 25.
  *
- * A nap that has to wait enters a list, sorted by time, with a clone of the waker of its latest poll.
- * The loop sleeps until the first of them is due, and wakes it. The list needs no memory: a future stays
- * where it is from its first poll to its end, so it can be linked; and it always leaves the list before
- * it goes away, by ending or by being cancelled. */
+ * A pending nap is in a list, sorted by deadline, with a clone of the waker of its latest poll. The
+ * loop sleeps until the first deadline, and wakes that nap. The list allocates nothing: a future
+ * stays in place from its first poll to its end, so it can be linked. It leaves the list before its
+ * memory goes away, when it ends or is cancelled. */
 #ifndef NAPS_H
 #define NAPS_H
 
@@ -20,30 +20,30 @@ struct nap {
     struct nap *next;
 };
 
-static struct nap *naps; /* the first to end comes first */
-static uint64_t now;     /* one time for all that happens in a turn of the loop */
+static struct nap *naps; /* sorted by `end` */
+static uint64_t now;     /* read once per iteration of the loop */
 static int nap_polls;
 
 static void nap_leave_list(struct nap *nap) {
-    struct nap **place = &naps;
-    while (*place && *place != nap)
-        place = &(*place)->next;
-    if (!*place) return;
-    *place = nap->next;
+    struct nap **link = &naps;
+    while (*link && *link != nap)
+        link = &(*link)->next;
+    if (!*link) return;
+    *link = nap->next;
     aw_waker_drop(nap->waker);
 }
 
 static aw_poll nap_poll(aw_future *self, aw_cx *cx) {
     struct nap *nap = (struct nap *)self;
     nap_polls++;
-    nap_leave_list(nap); /* this poll may have brought another waker */
+    nap_leave_list(nap); /* this poll may have another waker */
     if (nap->end <= now) return AW_READY;
-    struct nap **place = &naps;
-    while (*place && (*place)->end <= nap->end)
-        place = &(*place)->next;
-    nap->next = *place;
+    struct nap **link = &naps;
+    while (*link && (*link)->end <= nap->end)
+        link = &(*link)->next;
+    nap->next = *link;
     nap->waker = aw_waker_clone(aw_cx_waker(cx));
-    *place = nap;
+    *link = nap;
     return AW_PENDING;
 }
 
@@ -60,11 +60,11 @@ static const aw_future_type nap_type = {
 };
 
 static inline struct nap nap_for(uint64_t duration) {
-    if (!now) now = aw_now(NULL); /* the very first turn */
+    if (!now) now = aw_now(NULL); /* before the first iteration */
     return (struct nap){.future = AW_FUTURE_INIT(&nap_type), .end = now + duration};
 }
 
-/* Between two turns of the loop. False: nobody naps, so nothing would end this sleep. */
+/* Called between two iterations of the loop. Returns false if there is no nap to wait for. */
 static inline bool sleep_until_first_nap_ends(void) {
     if (!naps) return false;
     struct timespec end = {(time_t)(naps->end / AW_SEC(1)), (long)(naps->end % AW_SEC(1))};

@@ -1,69 +1,94 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake.h: Awake, an async runtime for C. This includes everything; each header below is one concept
- * and explains itself. Read them in this order.
+ * awake.h: Awake, an async runtime for C. Includes every header. Each header is one concept and
+ * documents itself: this is the table of contents, in reading order.
  *
- * Errors are negative errno values. Public names begin with aw_ or AW_; names with two underscores
- * (aw__, AW__) are private, also where a header has to show them. */
+ * Arguments have one order: the object, or the pointer to the object to be made; the runtime, if it
+ * is given and is not the object; inputs; outputs; options. A count follows its pointer, an
+ * argument its callback. A type comes first; a future that is written as an expression comes last.
+ *
+ * Errors are negative errno values. Public names begin with aw_ or AW_. Names with two underscores
+ * (aw__, AW__) are private, even in headers, and so is everything in awake/detail/. */
 #ifndef AWAKE_H
 #define AWAKE_H
 
-#include <awake/config.h>    /* durations, checks */
-#include <awake/version.h>   /* which version */
-#include <awake/waker.h>     /* how a future says "poll me again" */
-#include <awake/future.h>    /* what a future is, and the contract */
-#include <awake/async.h>     /* async functions */
-#include <awake/leaf.h>      /* ready, never, poll_fn, yield */
-#include <awake/group.h>     /* join, try_join, select over unlike futures */
-#include <awake/runtime.h>   /* block_on and run */
-#include <awake/hooks.h>     /* be told of threads and tasks */
-#include <awake/embed.h>     /* a runtime inside somebody else's loop */
-#include <awake/task.h>      /* spawn, join handles, abort */
-#include <awake/time.h>      /* sleep, interval, the clock */
-#include <awake/timeout.h>   /* giving up after a while */
-#include <awake/fiber.h>     /* plain C that can wait */
-#include <awake/scope.h>     /* tasks that borrow, and are waited for */
-#include <awake/join_set.h>  /* tasks, joined in the order of their ends */
-#include <awake/box.h>       /* a future in memory of its own */
-#include <awake/all.h>       /* join_all, try_join_all, select_all over arrays */
-#include <awake/set.h>       /* a growing set, yielding as they finish */
-#include <awake/blocking.h>  /* calls that block, on threads of their own */
-#include <awake/wait.h>      /* waiting on a plain thread */
-#include <awake/notify.h>    /* wake one, wake all */
-#include <awake/mutex.h>     /* one at a time */
-#include <awake/semaphore.h> /* so many at a time */
-#include <awake/rwlock.h>    /* many readers or one writer */
-#include <awake/condvar.h>   /* wait for a change of what a mutex guards */
-#include <awake/once.h>      /* made by whoever comes first */
-#include <awake/barrier.h>   /* nobody goes on before all have come */
-#include <awake/waitgroup.h> /* wait until all are done */
-#include <awake/token.h>     /* ask many to stop */
+/* ---- Basics -------------------------------------------------------------------------------- */
+#include <awake/config.h>  /* units of time, AW_CHECKS */
+#include <awake/version.h> /* version numbers */
+
+/* ---- Futures ------------------------------------------------------------------------------- */
+#include <awake/waker.h>  /* wakers: how a future asks to be polled again */
+#include <awake/future.h> /* futures: poll, cancel, discard, and the contract */
+#include <awake/async.h>  /* async functions: stackless, with AW_AWAIT */
+#include <awake/fiber.h>  /* fibers: plain C with its own stack, with aw_await */
+#include <awake/leaf.h>   /* ready, never, poll_fn, yield */
+#include <awake/box.h>    /* a future in its own allocation */
+
+/* ---- Runtime and tasks --------------------------------------------------------------------- */
+#include <awake/runtime.h>    /* run, block_on; options and counters */
+#include <awake/task.h>       /* spawn, join, abort */
+#include <awake/scope.h>      /* tasks that may borrow from their parent */
+#include <awake/join_set.h>   /* tasks, joined in the order in which they end */
+#include <awake/task_local.h> /* values that belong to a task */
+#include <awake/blocking.h>   /* blocking calls, on separate threads */
+#include <awake/wait.h>       /* await on a plain thread, without a runtime */
+#include <awake/embed.h>      /* a runtime inside another event loop */
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+#include <awake/time.h>    /* sleep, interval, clock */
+#include <awake/timeout.h> /* cancel a future that takes too long */
+
+/* ---- Several futures at once --------------------------------------------------------------- */
+#include <awake/group.h>    /* join, try_join, select over futures of different types */
+#include <awake/join_all.h> /* join_all, try_join_all, select_all over an array */
+#include <awake/set.h>      /* a growing set that yields futures as they finish */
+
+/* ---- Synchronisation ----------------------------------------------------------------------- */
+#include <awake/notify.h>     /* wake one waiter or all */
+#include <awake/mutex.h>      /* mutual exclusion */
+#include <awake/semaphore.h>  /* counted permits */
+#include <awake/rwlock.h>     /* many readers or one writer */
+#include <awake/condvar.h>    /* wait for a change of what a mutex guards */
+#include <awake/once.h>       /* initialise on first use */
+#include <awake/barrier.h>    /* wait until all participants have arrived */
+#include <awake/wait_group.h> /* wait until all jobs are done */
+#include <awake/token.h>      /* tell many tasks to stop */
+
+/* ---- Channels ------------------------------------------------------------------------------ */
+#include <awake/element.h>   /* element types of channels */
 #include <awake/oneshot.h>   /* one value, once */
-#include <awake/element.h>   /* what channels are told of their elements */
 #include <awake/channel.h>   /* a queue of values */
 #include <awake/watch.h>     /* the latest value */
-#include <awake/broadcast.h> /* each value to everybody */
-#include <awake/stream.h>    /* many values, one after the other */
-#include <awake/generator.h> /* functions that give values */
-#include <awake/merge.h>     /* several streams as one, items in groups */
-#include <awake/buffered.h>  /* a future for each item, several at once */
-#include <awake/io.h>        /* reading and writing descriptors */
-#include <awake/addr.h>      /* addresses of sockets */
-#include <awake/resolve.h>   /* the addresses of a name */
-#include <awake/net.h>       /* listening, accepting, connecting */
-#include <awake/udp.h>       /* datagrams */
-#include <awake/unix.h>      /* Unix sockets, passing descriptors, pipes */
-#include <awake/inherit.h>   /* sockets that the program was started with */
-#include <awake/bytes.h>     /* all of them: write_all, read_exact */
-#include <awake/reader.h>    /* a buffer for reading: lines, parts, to the end */
-#include <awake/writer.h>    /* a buffer for writing, with watermarks */
-#include <awake/frame.h>     /* messages with their length in front */
-#include <awake/lines.h>     /* lines and frames as a stream */
-#include <awake/duplex.h>    /* two connections in memory */
-#include <awake/copy.h>      /* from one connection to another, from a file */
-#include <awake/local.h>     /* values that belong to a task */
-#include <awake/alloc.h>     /* bring your own allocator */
-#include <awake/log.h>       /* what the library has to say */
-#include <awake/seam.h>      /* replace time, entropy, order and waiting */
+#include <awake/broadcast.h> /* every value to every receiver */
+
+/* ---- Streams ------------------------------------------------------------------------------- */
+#include <awake/stream.h>         /* streams of values, and adapters */
+#include <awake/generator.h>      /* functions that yield values */
+#include <awake/merge.h>          /* several streams as one; items in chunks */
+#include <awake/map_concurrent.h> /* a future per item, several at a time */
+
+/* ---- I/O and networking -------------------------------------------------------------------- */
+#include <awake/io.h>                /* connections: read and write descriptors */
+#include <awake/addr.h>              /* socket addresses */
+#include <awake/resolve.h>           /* host names to addresses */
+#include <awake/net.h>               /* listen, accept, connect */
+#include <awake/udp.h>               /* datagrams */
+#include <awake/unix.h>              /* Unix sockets, passing descriptors, pipes */
+#include <awake/socket_activation.h> /* sockets inherited at program start */
+#include <awake/duplex.h>            /* a pair of connections in memory */
+
+/* ---- Buffered I/O -------------------------------------------------------------------------- */
+#include <awake/bytes.h>  /* whole transfers: write_all, read_exact */
+#include <awake/reader.h> /* buffered reads: lines, delimiters, to the end */
+#include <awake/writer.h> /* buffered writes with watermarks */
+#include <awake/frame.h>  /* length-prefixed messages */
+#include <awake/lines.h>  /* lines and frames as streams */
+#include <awake/copy.h>   /* copy between connections, send files */
+
+/* ---- Customisation ------------------------------------------------------------------------- */
+#include <awake/alloc.h> /* your own allocator */
+#include <awake/log.h>   /* your own log callback */
+#include <awake/hooks.h> /* callbacks for threads and tasks */
+#include <awake/seam.h>  /* replace time, entropy, run order and waiting */
 
 #endif

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Lists the public futures, and with --check fails for each that has no cancellation test.
+"""Lists the public futures. With --check, fails if one of them has no cancellation test.
 
 In a public header a future is marked by a line directly before its struct or macro:
 
     /* aw-future: NAME */
 
-A test that cancels it at each of its awaits says so, anywhere under tests/, by the line:
+A test that cancels it at each of its awaits is marked, anywhere under tests/, by the line:
 
     /* cancel-at-every-await: NAME */
 
-A struct that begins as futures do and has no mark is reported too.
+A struct that begins like a future and has no mark is reported too.
 """
 
 import re
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def marks(folder, word):
-    """(name, file, line number, the line after it) of each mark in a folder's sources."""
+    """(name, file, line number, the 40 lines after it) of each mark in the sources of a folder."""
     for file in sorted(folder.rglob("*.[ch]")):
         lines = file.read_text().splitlines() + [""]
         for number, line in enumerate(lines, 1):
@@ -29,7 +29,7 @@ def marks(folder, word):
 
 
 def unmarked():
-    """(name, file, line number) of each public struct that is a future and does not say so."""
+    """(name, file, line number) of each public struct that is a future without a mark."""
     future = re.compile(r"^(?:typedef )?struct (aw_(?!_)\w+) \{\s*(?:/\*.*?\*/\s*)?(?:aw_future \w+;|AW_FRAME\()", re.M | re.S)
     for file in sorted((ROOT / "include").rglob("*.h")):
         text = file.read_text()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What every test program includes. A file under tests/ is one program with many tests:
+ * The header of all test programs. Each .c file under tests/ is a program with many tests:
  *
  *     #include "test.h"
  *
@@ -9,12 +9,10 @@
  *         CHECK_EQ(a, b);
  *     }
  *
- * `prog --list` names its tests, `prog NAME` runs one, `prog` alone runs each in a process of its
- * own. tests/run.py runs every test of every program that way, with a time limit.
+ * `prog --list` prints the tests, `prog NAME` runs one, `prog` runs each in its own process.
+ * tests/run.py runs all tests of all programs with time limits.
  *
- * A failed check prints where and what, and ends the process at once, from whatever thread: nothing
- * that a broken test would do next is worth reading.
- */
+ * A failed check prints its location and values, and ends the process at once, on any thread. */
 #ifndef AWAKE_TEST_H
 #define AWAKE_TEST_H
 
@@ -23,7 +21,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- Tests ------------------------------------------------------------------------------------ */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 /* Seconds; the runner allows six times as many under a sanitizer. */
 #define TEST_DEFAULT_LIMIT 20
@@ -47,8 +45,9 @@ void test_register(struct test_case *test);
     }                                                                                              \
     static void test_body_##name(void)
 
-/* First in a test: it is about the runtime that runs on the thread in block_on, and for this reason. All that it
- * makes are of that flavour, whatever AWAKE_FLAVOUR says; the suites with workers do not have it. */
+/* The first statement of a test that is about the current-thread flavour, with the reason. All
+ * its runtimes have that flavour, whatever AWAKE_FLAVOUR says. The suites with workers do not
+ * run it. */
 #define ON_THIS_THREAD(reason) test_on_this_thread()
 
 /* The same for all tests of a file. */
@@ -58,20 +57,21 @@ void test_register(struct test_case *test);
     }                                                                                              \
     _Static_assert(1, reason)
 
-/* Ends the test: it cannot run here, for a reason the summary will show. */
+/* Ends the test, which cannot run here. The summary shows the reason. */
 #define SKIP(reason) test_skip(reason)
 
 /* Ends the test as failed. */
 #define FAIL(...) test_fail(__FILE__, __LINE__, __VA_ARGS__)
 
-/* ---- Checks ----------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) FAIL("CHECK(%s)", #condition);                                           \
     } while (0)
 
-/* For integers, enums, bools and pointers. A float would be cut silently, so it does not compile. */
+/* For integers, enums, bools and pointers. A float would be truncated silently, so it does not
+ * compile. */
 #define CHECK_EQ(a, b) TEST_COMPARE(a, ==, b)
 #define CHECK_NE(a, b) TEST_COMPARE(a, !=, b)
 #define CHECK_LT(a, b) TEST_COMPARE(a, <, b)
@@ -96,13 +96,11 @@ void test_register(struct test_case *test);
 /* Strings; NULL equals only NULL. */
 #define CHECK_STR(a, b) test_check_string(__FILE__, __LINE__, #a, #b, a, b)
 
-/* The second string occurs in the first. */
+/* The first string contains the second. */
 #define CHECK_CONTAINS(text, part) test_check_contains(__FILE__, __LINE__, #text, text, part)
 
-/*
- * The statement ends its process by abort(), having written the text to stderr. It runs in a forked
- * child, in which only the calling thread exists.
- */
+/* The statement must end its process by abort(), after writing the text to stderr. It runs in a
+ * forked child, in which only the calling thread exists. */
 #define DIES(statement, text)                                                                      \
     do {                                                                                           \
         struct test_death test_death_ = test_death_begin(__FILE__, __LINE__);                      \
@@ -113,28 +111,32 @@ void test_register(struct test_case *test);
         test_death_end(__FILE__, __LINE__, test_death_, #statement, text);                         \
     } while (0)
 
-/* ---- Help ------------------------------------------------------------------------------------- */
+/* ---- Utilities ------------------------------------------------------------------------------- */
 
 uint64_t test_now_ns(void); /* CLOCK_MONOTONIC */
 
-/* AWAKE_TEST_SEED, or a fixed one. A test that asked for it prints it when it fails. */
+/* AWAKE_TEST_SEED, or a fixed seed. A test that has called this prints the seed when it fails. */
 uint64_t test_seed(void);
 uint64_t test_random(uint64_t *state); /* splitmix64 */
 uint64_t test_random_shared(
-    uint64_t *state); /* the same, for a state that several threads draw from */
+    /* The same, for a state that several threads use. */
+    uint64_t *state);
 
 bool test_under_sanitizer(void);
 bool test_under_address_sanitizer(void);
 bool test_under_thread_sanitizer(void);
 bool test_under_valgrind(void);
 
+/* The name of the running test. */
+const char *test_name(void);
+
 /* Whether AWAKE_FLAVOUR gives workers to the runtimes of this test. */
 bool test_on_workers(void);
 
-/* How often to repeat something: n, or a tenth of it where everything is slow. */
+/* A number of repetitions: n, or n / 10 under sanitizers, valgrind and an emulator. */
 int test_scale(int n);
 
-/* ---- What the macros call --------------------------------------------------------------------- */
+/* ---- Called by the macros -------------------------------------------------------------------- */
 
 struct test_death {
     int child; /* 0 in the child */

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * Awake's server, as users write one. One loop accepts all connections and spawns a task for each.
+ * Awake's server, as users would write it. One loop accepts all connections and spawns a task for
+ * each.
  *
  *     echo      an async function with a buffer in its frame
  *     fiber     the same as a fiber
- *     lean      an async function without a buffer: it waits until there is something, and has a buffer only while it is
- *               served. For many connections that have nothing to say
+ *     lean      an async function that waits until there is data, and has a buffer only while it
+ *               serves it: for many idle connections
  *     sink      reads a transfer to its end, and answers with its checksum
- *     proxy     passes everything on to the port that follows THREADS, and back
- *     buffered  the same without aw_copy_bidirectional: what was read into a buffer is written
+ *     proxy     forwards everything to the port that follows THREADS, and back
+ *     buffered  the same without aw_copy_bidirectional: read into a buffer, write from it
  *
- * THREADS is how many workers there are; 0: on the current thread. "per-core" after it: they do not steal, and
- * each has a listener of its own; "ahead": connections are accepted before the loop asks for them. AWAKE_DRIVER says
- * how it waits. */
+ * THREADS is the number of workers; 0: the current thread. "per-core" after it: workers do not
+ * steal, and each has its own listener. "ahead": connections are accepted ahead (accept_ahead).
+ * AWAKE_DRIVER selects the driver. */
 #include <awake.h>
 
 #include "server.h"
 
 static aw_notify stop = AW_NOTIFY_INIT;
 static aw_runtime *rt;
-static aw_addr behind; /* where a proxy passes things on to */
+static aw_addr behind; /* where a proxy forwards to */
 
 enum { PROXY_BUFFER = 65536 };
 
-/* ---- A connection ----------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 AW_ASYNC(int, echo, aw_conn *conn; int size, done; aw_io io; char buffer[NET_BUFFER];) {
     AW_BEGIN;
@@ -56,8 +57,9 @@ AW_FIBER(int, echo_fiber, aw_conn *conn;) {
     return n;
 }
 
-/* Give back what is there, with a buffer that is needed only here. What could not be written at once is kept: `*rest`. How
- * many bytes were read and are not yet written; or 0 at the end, or a negative errno; -EAGAIN: all is done. */
+/* Echoes what is there, with a buffer on the stack. Returns the number of bytes that could not be
+ * written at once, with a copy in *rest; 0 at the end of the stream; -EAGAIN: all is written; or
+ * another negative errno. */
 static int echo_at_once(int fd, char **rest) {
     char buffer[NET_BUFFER];
     ssize_t n = recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -130,7 +132,7 @@ AW_ASYNC(int, proxy, aw_conn *conn; aw_conn * server; aw_reader there; aw_reader
     AW_END;
 }
 
-/* One direction of the proxy below, until it ends; then the other side is told. */
+/* One direction of the proxy below. At the end it shuts down the other side. */
 AW_ASYNC(int, pass_on, aw_conn *from; aw_conn * to; char *buffer; aw_io io; aw_transfer all;) {
     AW_BEGIN;
     for (;;) {
@@ -141,7 +143,7 @@ AW_ASYNC(int, pass_on, aw_conn *from; aw_conn * to; char *buffer; aw_io io; aw_t
     }
     if (self->io.out < 0) AW_RETURN(self->io.out);
     AW_AWAIT(self->io, aw_shutdown(self->to));
-    AW_RETURN(self->io.out == -ENOTCONN ? 0 : self->io.out); /* it has gone already */
+    AW_RETURN(self->io.out == -ENOTCONN ? 0 : self->io.out); /* closed already */
     AW_END;
 }
 
@@ -180,7 +182,7 @@ static void spawn_for(aw_conn *conn) {
         aw_task_drop(aw_spawn(AW_CALL(echo, .conn = conn)));
 }
 
-/* ---- The server ------------------------------------------------------------------------------- */
+/* ---- Server ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, accept_loop, aw_listener *listener; aw_conn * conn; aw_accept_future accept;) {
     AW_BEGIN;
@@ -218,12 +220,13 @@ static void driver(void) {
     printf("%s\n", c.driver);
 }
 
-/* One loop that accepts for all, or, where a task stays with its worker, one for each of them. */
+/* One accept loop for all workers; or one per worker, if tasks do not move. */
 static void listen_on(aw_listener **listeners, uint32_t count, uint32_t ahead) {
-    net_check(aw_listener_of_fd(&listeners[0], server.listener, AW_LISTEN(.ahead = ahead)) == 0,
+    net_check(aw_listener_of_fd(&listeners[0], server.listener, AW_LISTEN(.accept_ahead = ahead)) ==
+                  0,
               "the listener");
     aw_addr here;
-    net_check(aw_listener_addr(listeners[0], &here) == 0, "where it listens");
+    net_check(aw_listener_addr(listeners[0], &here) == 0, "listener address");
     for (uint32_t i = 1; i < count; i++)
         net_check(aw_listen(&listeners[i], &here, AW_LISTEN(.reuse_port = true)) == 0, "listeners");
     for (uint32_t i = 0; i < count; i++)
@@ -249,7 +252,7 @@ int main(int argc, char **argv) {
     server_begin(argc, argv, notify_stop);
     aw_listener *listeners[16];
     uint32_t count = options.flavour == AW_THREAD_PER_CORE ? options.workers : 1;
-    net_check(count <= 16, "so many workers");
+    net_check(count <= 16, "at most 16 workers");
     listen_on(listeners, count, argc > 3 && strcmp(argv[3], "ahead") == 0 ? 64 : 0);
     int result = aw_block_on(rt, AW_CALL(until_stopped));
     aw_runtime_free(rt);

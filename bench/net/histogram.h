@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Latencies, counted in 32 steps for each doubling: a quantile is right to about three percent, whatever its size, and
- * adding one costs a few instructions. One thread each; they are added up at the end. */
+ * Latency histogram with 32 steps per power of two. A quantile is accurate to about three percent,
+ * and adding a value costs a few instructions. Each thread has its own; they are merged at the
+ * end. */
 #ifndef AWAKE_BENCH_HISTOGRAM_H
 #define AWAKE_BENCH_HISTOGRAM_H
 
@@ -14,7 +15,7 @@ typedef struct histogram {
     uint64_t all;
 } histogram;
 
-/* The first 32 values have a place each; later the place is that of the upper six bits. */
+/* The first 32 values have a bucket each. Larger values share one by their upper six bits. */
 static inline uint32_t histogram_place(uint64_t value) {
     if (value < HISTOGRAM_STEPS) return (uint32_t)value;
     uint32_t shift = 58 - (uint32_t)__builtin_clzll(value);
@@ -22,7 +23,7 @@ static inline uint32_t histogram_place(uint64_t value) {
     return place < HISTOGRAM_SIZE ? place : HISTOGRAM_SIZE - 1;
 }
 
-/* The middle of what is counted there. */
+/* The middle of a bucket. */
 static inline double histogram_value(uint32_t place) {
     if (place < 2 * HISTOGRAM_STEPS) return place;
     uint32_t shift = place / HISTOGRAM_STEPS - 1;

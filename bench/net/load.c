@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * The load generator: plain epoll, without Awake, so that it has none of its faults. All modes are bounded in number and
- * in time, and check every byte that comes back.
+ * Load generator: plain epoll, without Awake, so that a bug of Awake cannot hide. All modes are
+ * bounded in number and time, and check every byte that comes back.
  *
- *     load echo PORT ...        connections with one message each under way: when it is back, the next one goes
- *     load accept PORT ...      connect, send a byte, wait until it is back, close: so many at a time
- *     load transfer PORT ...    one connection, `bytes` in one direction; the server answers with their checksum
- *     load hold PORT ...        connections that have said one byte and then nothing, until the input ends
+ *     load echo PORT ...        connections with one message in flight each: after its echo the
+ *                               next one is sent
+ *     load accept PORT ...      connect, send a byte, wait for its echo, close: `connections` at a
+ *                               time
+ *     load transfer PORT ...    one connection, `bytes` in one direction; the server answers with a
+ *                               checksum
+ *     load hold PORT ...        connections that send one byte and then stay idle, until the end of
+ *                               input
  *
- * followed by NAME=NUMBER: connections, threads, milliseconds, warmup (milliseconds), count (of messages or connections; 0: until
- * the time is over), bytes, size (of a message), server (its process id: for the processor time that it took). */
+ * Options are NAME=NUMBER: connections, threads, milliseconds, warmup (milliseconds), count (of
+ * messages or connections; 0: until the time is over), bytes, size (of a message), server (its
+ * process id, to measure its CPU time). */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -30,20 +35,20 @@ typedef struct connection {
     int fd;
     uint32_t got;
     uint64_t sent_at, sequence;
-    bool waits; /* for an answer */
+    bool waits; /* for an echo */
 } connection;
 
 typedef struct thread {
     pthread_t id;
     int poll;
-    long connections, open; /* how many are its, and how many are under way */
+    long connections, open; /* of this thread; not finished yet */
     connection *all;
-    long left; /* still to be done, when a number was given */
+    long left; /* remaining, if `count` was given */
     uint64_t errors;
     histogram latencies;
 } thread;
 
-/* When what is measured begins and ends; only the number bounds it while `until` is 0. */
+/* The measured interval. 0: only `count` limits the run. */
 static uint64_t from, until;
 
 static bool over(uint64_t now, thread *t) {
@@ -54,9 +59,9 @@ static void note(thread *t, uint64_t begun, uint64_t now) {
     if (!until || (now >= from && now < until)) histogram_add(&t->latencies, now - begun);
 }
 
-/* ---- Echo ------------------------------------------------------------------------------------- */
+/* ---- Echo ------------------------------------------------------------------------------------ */
 
-/* Each connection and each message of it has bytes of its own. */
+/* Every message of every connection has its own contents. */
 static void fill(char *message, uint64_t which, uint64_t sequence) {
     uint64_t x = (which + 1) * 0x9e3779b97f4a7c15u ^ sequence;
     for (long i = 0; i < options.size; i += 8) {
@@ -77,7 +82,7 @@ static void say(thread *t, connection *c, uint64_t now) {
     if (send(c->fd, message, (size_t)options.size, MSG_NOSIGNAL) != options.size) t->errors++;
 }
 
-/* Another part of the answer; in one piece it nearly always is. */
+/* Receives a part of the echo, nearly always all of it. */
 static void hear(thread *t, connection *c) {
     char message[MOST], expected[MOST];
     ssize_t n = recv(c->fd, message, (size_t)options.size - c->got, 0);
@@ -111,7 +116,7 @@ static void *echo(void *data) {
         say(t, &t->all[i], net_now());
     while (t->open > 0) {
         int n = epoll_wait(t->poll, events, EVENTS, 5000);
-        if (n == 0) break; /* answers are missing */
+        if (n == 0) break; /* echoes are missing */
         for (int i = 0; i < n; i++)
             hear(t, events[i].data.ptr);
     }
@@ -137,10 +142,10 @@ static void connect_all(thread *t) {
     }
 }
 
-/* ---- Connect, a byte, close ------------------------------------------------------------------- */
+/* ---- Connect, one byte, close ---------------------------------------------------------------- */
 
-/* From many addresses: a closed connection keeps its port for a minute. On the own machine the connection is there
- * when the call returns, and the byte can be sent. */
+/* Uses many source addresses, because a closed connection blocks its port for a minute. On loopback
+ * the connection is established when connect returns, and the byte can be sent. */
 static void dial(thread *t, connection *c) {
     static uint32_t next;
     struct sockaddr_in to = net_address(options.port), own = net_address(0);
@@ -197,7 +202,7 @@ static void *accept_rate(void *data) {
     return NULL;
 }
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Run ------------------------------------------------------------------------------------- */
 
 static uint64_t cpu_of_server(void) {
     clockid_t clock;
@@ -267,7 +272,7 @@ static int generate(void *(*run)(void *), bool connect_first) {
     return errors != 0;
 }
 
-/* ---- A transfer ------------------------------------------------------------------------------- */
+/* ---- Transfer -------------------------------------------------------------------------------- */
 
 static int transfer(void) {
     enum { PIECE = 256 * 1024 };
@@ -306,7 +311,7 @@ static int transfer(void) {
     return !same;
 }
 
-/* ---- Connections that are only there ---------------------------------------------------------- */
+/* ---- Idle connections ------------------------------------------------------------------------ */
 
 static int hold(void) {
     for (long i = 0; i < options.connections; i++) {
@@ -314,7 +319,7 @@ static int hold(void) {
         int fd = connected();
         net_check(send(fd, &byte, 1, MSG_NOSIGNAL) == 1 && recv(fd, &back, 1, 0) == 1 &&
                       back == byte,
-                  "a byte there and back");
+                  "echo of one byte");
     }
     printf("holding %ld\n", options.connections);
     fflush(stdout);
@@ -323,7 +328,7 @@ static int hold(void) {
     return 0;
 }
 
-/* ---- The program ------------------------------------------------------------------------------ */
+/* ---- Main ------------------------------------------------------------------------------------ */
 
 static bool set(const char *text) {
     struct {
@@ -360,7 +365,7 @@ int main(int argc, char **argv) {
     sensible = sensible && options.threads > 0 && options.connections >= options.threads &&
                options.size >= 8 && options.size <= MOST && options.size % 8 == 0;
     if (!sensible) {
-        fprintf(stderr, "these options make no sense\n");
+        fprintf(stderr, "invalid options\n");
         return 2;
     }
     alarm((unsigned)(options.milliseconds / 1000 + 60));
@@ -368,6 +373,6 @@ int main(int argc, char **argv) {
     if (strcmp(options.mode, "accept") == 0) return generate(accept_rate, false);
     if (strcmp(options.mode, "transfer") == 0) return transfer();
     if (strcmp(options.mode, "hold") == 0) return hold();
-    fprintf(stderr, "there is no mode %s\n", options.mode);
+    fprintf(stderr, "unknown mode: %s\n", options.mode);
     return 2;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the servers and the load generator of the network measurements share. Nothing of Awake is in here: the load
- * generator and the raw servers are what it is measured by. All of them talk on 127.0.0.1 only. */
+ * Shared by the servers and the load generator of the network benchmarks. It does not use Awake:
+ * the load generator and the raw servers are what Awake is measured against. All traffic is on
+ * 127.0.0.1. */
 #ifndef AWAKE_BENCH_NET_H
 #define AWAKE_BENCH_NET_H
 
@@ -19,9 +20,9 @@
 #include <unistd.h>
 
 enum {
-    NET_MESSAGE = 64,     /* bytes of a message, unless the load generator is told otherwise */
-    NET_BUFFER = 1024,    /* what a server reads at a time when it echoes */
-    NET_SINK = 256 * 1024 /* ... and when it swallows a transfer */
+    NET_MESSAGE = 64,     /* bytes of a message, by default */
+    NET_BUFFER = 1024,    /* read size of an echo server */
+    NET_SINK = 256 * 1024 /* read size of a sink */
 };
 
 static inline void net_check(bool good, const char *what) {
@@ -55,12 +56,12 @@ static inline void net_nodelay(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-/* ---- The checksum of a transfer --------------------------------------------------------------- */
+/* ---- Checksum of a transfer ------------------------------------------------------------------ */
 
-/* Two sums over words of eight bytes, the second of the first: bytes that are lost, doubled or in another order change
- * it. It takes a small part of the time that the bytes take through a socket. */
+/* Two sums over 8-byte words, the second one of the first. Lost, duplicated and reordered bytes
+ * change the result. The cost is small against that of the socket. */
 typedef struct net_sum {
-    uint64_t a, b, word; /* word: the bytes that are not yet a whole one */
+    uint64_t a, b, word; /* word: bytes that are not yet a whole word */
     uint64_t count;      /* bytes */
 } net_sum;
 
@@ -92,7 +93,7 @@ static inline void net_sum_add(net_sum *s, const void *data, size_t size) {
         net_sum_byte(s, *p++);
 }
 
-/* What the receiver answers at the end of a transfer. */
+/* The receiver's answer at the end of a transfer. */
 typedef struct net_receipt {
     uint64_t count, sum;
 } net_receipt;

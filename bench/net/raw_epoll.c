@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ceiling for epoll: a server written by hand, with as few system calls as there can be. Level-triggered, one call to
- * read and one to write for each message, one buffer for all. The first thread accepts, and deals the connections out in turn. */
+ * The upper bound for epoll: a hand-written server with a minimum of system calls. Level-triggered,
+ * one read and one write per message, one buffer per thread. The first thread accepts, and
+ * distributes the connections round-robin. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <sys/epoll.h>
@@ -12,13 +13,13 @@ enum { EVENTS = 256, THREADS = 16 };
 
 static int polls[THREADS];
 
-/* What a sink knows of a connection; an echo needs nothing but its number. */
+/* State of a connection in sink mode. In echo mode only `fd` is used. */
 typedef struct connection {
     int fd;
     net_sum *sum;
 } connection;
 
-static connection *table; /* by descriptor */
+static connection *table; /* indexed by descriptor */
 enum { TABLE = 20000 };
 
 static void accept_all(void) {
@@ -37,13 +38,14 @@ static void accept_all(void) {
     }
 }
 
-/* Closing takes it out of the epoll. */
+/* close also removes the descriptor from the epoll set. */
 static void end(connection *c) {
     free(c->sum);
     close(c->fd);
 }
 
-/* Who does not read its answers makes all others wait: that does not happen here, and costs nothing to leave out. */
+/* Blocks all connections of the thread while one peer does not read. The load generator always
+ * reads. */
 static void write_all(int fd, const char *data, size_t size) {
     for (size_t done = 0; done < size;) {
         ssize_t n = send(fd, data + done, size - done, MSG_NOSIGNAL);
@@ -51,7 +53,7 @@ static void write_all(int fd, const char *data, size_t size) {
         if (n > 0)
             done += (size_t)n;
         else if (errno != EAGAIN || poll(&room, 1, -1) < 0)
-            return; /* the next read says what it is */
+            return; /* the next read reports the error */
     }
 }
 

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * The ceiling for io_uring: a server written by hand on the system calls. A ring for each thread, which alone uses it
- * (SINGLE_ISSUER, DEFER_TASKRUN), a multishot accept, and for each message a receive and a send that the kernel completes, all
- * that is to be submitted in the call that waits. The first thread accepts, and deals the connections out in turn by messages
- * between the rings.
+ * The upper bound for io_uring: a hand-written server on the plain system calls. Each thread has
+ * its own ring (SINGLE_ISSUER, DEFER_TASKRUN), with a multishot accept, and a receive and a send
+ * per message. Submissions go into the call that waits. The first thread accepts, and distributes
+ * the connections round-robin by messages between the rings.
  *
- *     echo      a receive, and when it is complete a send, and so on: what a function does that awaits both
- *     linked    the next receive is submitted with the send and linked to it: one completion for each message
+ *     echo      a receive, then a send, and so on: like a function that awaits both
+ *     linked    the next receive is submitted with the send and linked to it: one completion per
+ *               message
  *
- * An argument after THREADS says what is tried out in an echo, words with commas between them:
+ * An argument after THREADS selects variants of echo, separated by commas:
  *
- *     accept-once    an accept for each connection
- *     accept-many    ... 16 of them under way, as by so many functions that accept
- *     poll-first     a receive waits before it looks
- *     ready          a wait until there is something, then a receive, into memory that is there only from then until it is sent
- *     provided       a receive without a buffer: the system takes one of those that the ring has when there is something
+ *     accept-once    one accept per connection
+ *     accept-many    ... 16 of them in flight, like 16 functions that accept
+ *     poll-first     a receive waits for data before its first attempt
+ *     ready          a poll, then a receive, into a buffer that exists only until it has been sent
+ *     provided       a receive without a buffer: the kernel takes a provided one when there is data
  *     multishot      ... and one receive for all messages of a connection
- *     close          connections are closed by the ring
- *     direct         connections are registered with the ring, and have no descriptor of the process; closed by the ring, too
- *     coop           the ring may be used by several threads, and does not interrupt them (COOP_TASKRUN, TASKRUN_FLAG)
- *     no-flags       the ring as it is without flags
- *     nothing        nothing of that
+ *     close          connections are closed through the ring
+ *     direct         connections are registered files of the ring without a descriptor, and are
+ *                    closed through the ring
+ *     coop           several threads may use the ring, which does not interrupt them (COOP_TASKRUN,
+ *                    TASKRUN_FLAG)
+ *     no-flags       a ring without flags
+ *     nothing        none of these
  *
- * With any of them, connections have TCP_NODELAY from their listener: there is no other way for those without a descriptor. */
+ * With this argument connections inherit TCP_NODELAY from the listener, because direct ones cannot
+ * set it. */
 #define _GNU_SOURCE
 #include <linux/io_uring.h>
 #include <poll.h>
@@ -31,18 +35,18 @@
 
 #include "server.h"
 
-#ifdef IORING_SETUP_DEFER_TASKRUN /* the headers are those of Linux 6.1, or newer */
+#ifdef IORING_SETUP_DEFER_TASKRUN /* Linux 6.1 headers or newer */
 
 enum { ENTRIES = 512, COMPLETIONS = 4096, THREADS = 16, TABLE = 20000 };
-enum { BUFFERS = 2048 /* that a ring provides */, ACCEPTS = 16 };
+enum { BUFFERS = 2048 /* provided per ring */, ACCEPTS = 16 };
 enum { ACCEPT, DEALT, READY, RECEIVE, SEND, CLOSE, OPERATIONS };
 
 typedef struct connection {
     char *buffer;
     net_sum *sum;
     uint32_t size, done;
-    bool receives; /* a receive for all messages is under way */
-    bool over;     /* ... no more */
+    bool receives; /* a multishot receive is in flight */
+    bool over;     /* no further messages: close */
 } connection;
 
 typedef struct ring {
@@ -51,12 +55,12 @@ typedef struct ring {
     uint32_t *sq_head, *sq_tail, *sq_array, *cq_head, *cq_tail;
     struct io_uring_sqe *sqes;
     struct io_uring_cqe *cqes;
-    struct io_uring_buf_ring *provided; /* those of the buffers that the system has */
+    struct io_uring_buf_ring *provided; /* buffers owned by the kernel */
     uint16_t given;
     char *buffers;
 } ring;
 
-static connection *table; /* by descriptor */
+static connection *table; /* indexed by descriptor */
 static ring rings[THREADS];
 static pthread_barrier_t all_open;
 static bool linked, sink;
@@ -95,7 +99,7 @@ static void try_out(const char *words) {
     with.close |= with.direct;
 }
 
-/* ---- The ring --------------------------------------------------------------------------------- */
+/* ---- Ring ------------------------------------------------------------------------------------ */
 
 static void *map(int fd, size_t size, uint64_t what) {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, (off_t)what);
@@ -108,7 +112,8 @@ static void ring_register(ring *r, unsigned what, void *with_this, unsigned coun
               "io_uring_register");
 }
 
-/* The system may take it from now on. Its tail is where the last two bytes of the first one are. */
+/* Hands a buffer to the kernel. The tail of the buffer ring overlays the last two bytes of its
+ * first entry. */
 static void provide(ring *r, char *buffer) {
     struct io_uring_buf *b = (struct io_uring_buf *)r->provided + r->given % BUFFERS;
     b->addr = (uint64_t)(uintptr_t)buffer;
@@ -177,7 +182,7 @@ static struct io_uring_sqe *ring_next(ring *r, uint8_t opcode, int fd, int opera
     return e;
 }
 
-/* ---- Connections ------------------------------------------------------------------------------ */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 static void start_accept(ring *r) {
     struct io_uring_sqe *e = ring_next(r, IORING_OP_ACCEPT, server.listener, ACCEPT, 0);
@@ -235,7 +240,7 @@ static void begin(ring *r, int fd) {
     start_receive(r, fd);
 }
 
-/* One that is there only while there is something in it. */
+/* Releases a buffer that exists only while it holds data. */
 static void drop_buffer(ring *r, connection *c) {
     if (c->buffer && with.provided) provide(r, c->buffer);
     if (with.ready) free(c->buffer);
@@ -256,7 +261,7 @@ static void end(ring *r, int fd) {
     e->flags = IOSQE_CQE_SKIP_SUCCESS;
 }
 
-/* ---- Completions ------------------------------------------------------------------------------ */
+/* ---- Completions ----------------------------------------------------------------------------- */
 
 static void accepted(ring *r, const struct io_uring_cqe *e) {
     static unsigned next;
@@ -276,9 +281,9 @@ static void accepted(ring *r, const struct io_uring_cqe *e) {
 static void received(ring *r, int fd, const struct io_uring_cqe *e) {
     connection *c = &table[fd];
     int n = e->res;
-    if (n == -ECANCELED && linked) return; /* the send before it failed, and says so */
+    if (n == -ECANCELED && linked) return; /* the send failed, and has its own completion */
     c->receives = e->flags & IORING_CQE_F_MORE;
-    if (n == -ENOBUFS) { /* they come back with what has been sent */
+    if (n == -ENOBUFS) { /* sends in flight will return buffers */
         if (!c->size) start_receive(r, fd);
         return;
     }
@@ -306,14 +311,14 @@ static void received(ring *r, int fd, const struct io_uring_cqe *e) {
 static void sent(ring *r, int fd, int n) {
     connection *c = &table[fd];
     c->done += n > 0 ? (uint32_t)n : 0;
-    if (n < 0 || linked) c->over = true; /* linked, only one that failed is told */
+    if (n < 0 || linked) c->over = true; /* linked: only a failed send completes */
     if (!c->over && c->done < c->size) {
         start_send(r, fd);
         return;
     }
     c->size = 0;
     drop_buffer(r, c);
-    if (c->receives) return; /* it tells the end as well */
+    if (c->receives) return; /* the receive reports the end */
     if (c->over)
         end(r, fd);
     else
@@ -333,7 +338,7 @@ static void complete(ring *r, const struct io_uring_cqe *e) {
     case READY: ready(r, about); break;
     case RECEIVE: received(r, about, e); break;
     case SEND: sent(r, about, e->res); break;
-    case CLOSE: net_check(false, "to close a connection"); break; /* a good one is not told */
+    case CLOSE: net_check(false, "close of a connection"); break; /* only if it failed */
     }
 }
 
@@ -356,12 +361,13 @@ static void *loop(void *data) {
 int main(int argc, char **argv) {
     table = calloc(TABLE, sizeof *table);
     if (argc > 3) try_out(argv[3]);
-    ring_open(&rings[0]); /* first of all: what does not work here is said before the port is */
+    /* First, so that a missing feature is reported before the port. */
+    ring_open(&rings[0]);
     server_begin(argc, argv, server_stop_at_once);
     linked = server_mode("linked");
     sink = server_mode("sink");
-    net_check(!with.any || server_mode("echo"), "to try something out in an echo");
-    net_check(!with.direct || server.threads == 1, "no descriptors, with one thread");
+    net_check(!with.any || server_mode("echo"), "variants need mode echo");
+    net_check(!with.direct || server.threads == 1, "direct needs one thread");
     if (with.any) net_nodelay(server.listener);
     pthread_barrier_init(&all_open, NULL, (unsigned)server.threads);
     for (int i = 1; i < server.threads; i++) {
@@ -374,7 +380,7 @@ int main(int argc, char **argv) {
 #else
 
 int main(void) {
-    fputs("built without what it needs of io_uring\n", stderr);
+    fputs("built without io_uring: needs Linux 6.1 headers\n", stderr);
     return 1;
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the servers share, the raw ones and Awake's: the listening socket, and a thread that does what the measuring
- * program asks for on the standard input. It sleeps there while something is measured.
+ * Shared by the raw servers and Awake's: the listening socket, and a thread that serves commands
+ * from standard input. The thread sleeps while a benchmark runs.
  *
- *     SERVER MODE THREADS      echo: gives back what it gets; sink: swallows it, and answers with a checksum
+ *     SERVER MODE THREADS      echo: returns what it reads; sink: consumes it, and answers with a
+ *                              checksum
  *
- * prints "port N". Then "memory" is answered with the bytes that malloc has given out and that are resident, "counters" with
- * a line for each worker, "driver" with how it waits, and the end of the input ends the server. */
+ * The server prints "port N". It answers "memory" with the bytes allocated by malloc and the
+ * resident bytes, "counters" with a line per worker, "driver" with the name of the driver. It ends
+ * with its input. */
 #ifndef AWAKE_BENCH_SERVER_H
 #define AWAKE_BENCH_SERVER_H
 
@@ -55,7 +57,7 @@ static inline void server_stop_at_once(void) {
     _exit(0);
 }
 
-/* First of all. `stop` is called on a thread of its own. */
+/* Call it first. `stop` is called on a thread of its own. */
 static inline void server_begin(int argc, char **argv, void (*stop)(void)) {
     struct sockaddr_in address = net_address(0);
     socklen_t length = sizeof address;
@@ -64,7 +66,7 @@ static inline void server_begin(int argc, char **argv, void (*stop)(void)) {
     server.stop = stop;
     server.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     net_check(server.listener >= 0, "socket");
-    int on = 1; /* for those that listen more than once */
+    int on = 1; /* for servers with several listeners */
     setsockopt(server.listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     net_check(bind(server.listener, (struct sockaddr *)&address, length) == 0, "bind");
     net_check(listen(server.listener, 4096) == 0, "listen");

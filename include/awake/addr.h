@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/addr.h: addresses of sockets, as values.
+ * awake/addr.h: socket addresses, as values.
  *
  *     aw_addr a;
- *     int error = aw_addr_parse(&a, "[::1]:8080");       -EINVAL: it is no address
+ *     int error = aw_addr_parse(&a, "[::1]:8080");       -EINVAL: not an address
  *     char text[AW_ADDR_TEXT];
  *     aw_addr_print(&a, text, sizeof text);
  *
- * Written as "127.0.0.1:80", "[::1]:80", "[fe80::1%eth0]:80", "unix:/run/a.sock", "unix:@abstract". Nothing here
- * waits, allocates or asks a server: for names see awake/resolve.h. Any thread. */
+ * As text: "127.0.0.1:80", "[::1]:80", "[fe80::1%eth0]:80", "unix:/run/a.sock", "unix:@abstract".
+ * Nothing here waits, allocates or asks a server; for names see awake/resolve.h. Any thread. */
 #ifndef AWAKE_ADDR_H
 #define AWAKE_ADDR_H
 
@@ -20,9 +20,9 @@
 
 AW_C_BEGIN
 
-/* All zero: no address. Copied by assignment; compared by aw_addr_equal. */
+/* All zero: no address. Copy by assignment, compare with aw_addr_equal. */
 typedef struct aw_addr {
-    socklen_t size; /* of what `u` holds: as connect(2) wants it */
+    socklen_t size; /* of the contents of `u`, as connect(2) wants it */
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
@@ -31,52 +31,55 @@ typedef struct aw_addr {
     } u;
 } aw_addr;
 
-/* Room for every address as text. */
+/* Buffer size that fits every address as text. */
 #define AW_ADDR_TEXT 448
 
-/* ---- Text ------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
-/* 0, and nothing but an address was there; otherwise `a` is untouched: -EINVAL, -ENAMETOOLONG (a Unix path, or an
- * abstract name), -ENODEV (no interface of that name behind the '%'). A port is 0 to 65535, without leading zeros. In Unix
- * addresses \xNN is a byte. */
+/* The whole text must be an address. 0, or a negative errno and `a` is unchanged: -EINVAL;
+ * -ENAMETOOLONG: Unix path or abstract name; -ENODEV: no interface of the name after '%'. A port is
+ * 0 to 65535, without leading zeros. In Unix addresses \xNN is a byte. */
 AW_API int aw_addr_parse(aw_addr *a, const char *text);
 /* An IPv4 or IPv6 address alone, without brackets, and a port: "::1", 80. */
 AW_API int aw_addr_of_ip(aw_addr *a, const char *ip, uint16_t port);
-/* As snprintf: how long it is. What is printed can be parsed again and is the same address, except of those that
- * have no name ("none", "unix:", "unix:@"). A scope is printed as a number. */
+/* Returns the length, like snprintf. Parsing the text gives the same address, except for addresses
+ * without a name ("none", "unix:", "unix:@"). A scope is printed as a number. */
 AW_API int aw_addr_print(const aw_addr *a, char *buf, size_t size);
 
-/* ---- Making them ------------------------------------------------------------------------------ */
+/* ---- Construction ---------------------------------------------------------------------------- */
 
-/* Of this machine (127.0.0.1, ::1), and of all its interfaces (0.0.0.0, ::). AF_INET or AF_INET6. */
+/* This machine (127.0.0.1, ::1), or all its interfaces (0.0.0.0, ::). AF_INET or AF_INET6; another
+ * family gives no address (all zero), which other calls refuse with -EINVAL. */
 AW_API aw_addr aw_addr_loopback(int family, uint16_t port);
 AW_API aw_addr aw_addr_any(int family, uint16_t port);
-/* A path, of at most 108 bytes (then sun_path has no zero at its end); or an abstract name of at most 107, which may
- * contain any byte, without an '@'. -EINVAL, -ENAMETOOLONG. */
+/* A path of at most 108 bytes (then sun_path has no terminating zero), or an abstract name of at
+ * most 107 bytes, of any value, without the '@'. -EINVAL, -ENAMETOOLONG. */
 AW_API int aw_addr_of_path(aw_addr *a, const char *path);
 AW_API int aw_addr_of_abstract(aw_addr *a, const void *name, size_t size);
 
-/* From what the system says. -EAFNOSUPPORT: another family; -EINVAL: too short or too long for its family. */
+/* From an address of the kernel. -EAFNOSUPPORT: another family; -EINVAL: wrong size for its
+ * family. */
 AW_API int aw_addr_of_sockaddr(aw_addr *a, const struct sockaddr *sa, socklen_t size);
-/* For the system: `size` bytes, part of `a`. */
+/* For system calls: `size` bytes, inside `a`. */
 static inline const struct sockaddr *aw_addr_sockaddr(const aw_addr *a, socklen_t *size) {
     *size = a->size;
     return &a->u.any;
 }
 
-/* ---- Looking at them -------------------------------------------------------------------------- */
+/* ---- Inspection ------------------------------------------------------------------------------ */
 
-/* AF_INET, AF_INET6, AF_UNIX; AF_UNSPEC when it is none. */
+/* AF_INET, AF_INET6, AF_UNIX; AF_UNSPEC for no address. */
 static inline int aw_addr_family(const aw_addr *a) {
     return a->size ? a->u.any.sa_family : AF_UNSPEC;
 }
-/* 0 when it has none. */
+/* 0 if it has none. */
 AW_API uint16_t aw_addr_port(const aw_addr *a);
-/* 0, or -EINVAL when it can have none. */
+/* 0, or -EINVAL if it can have none. */
 AW_API int aw_addr_set_port(aw_addr *a, uint16_t port);
 /* Same family, address, port and scope. */
 AW_API bool aw_addr_equal(const aw_addr *a, const aw_addr *b);
-/* An IPv4 address in the form of IPv6 (::ffff:127.0.0.1), as peers of a listener for both have it, becomes IPv4. */
+/* Turn an IPv4-mapped IPv6 address (::ffff:127.0.0.1) into IPv4. Listeners for both families see
+ * such peers. */
 AW_API void aw_addr_unmap(aw_addr *a);
 
 AW_C_END

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/alloc.h: where memory comes from. A runtime has an allocator of its own; the process has a
- * default for what happens outside one. No memory is -ENOMEM, never an abort. */
+ * awake/alloc.h: your own allocator. Each runtime has one; the process has a default for everything
+ * outside a runtime. If memory runs out you get -ENOMEM, never an abort.
+ *
+ *     static const aw_allocator mine = {my_alloc, my_free, &pool};
+ *     aw_set_allocator(&mine);                     for the process
+ *     options.allocator = &mine;                   for a runtime */
 #ifndef AWAKE_ALLOC_H
 #define AWAKE_ALLOC_H
 
@@ -9,16 +13,16 @@
 
 AW_C_BEGIN
 
-/* `alloc` returns 16-byte aligned memory or NULL; `release` gets the size that was asked for. Both
- * are called from any thread. */
+/* `alloc` returns 16-byte aligned memory or NULL. `free` gets the size that was requested. Any
+ * thread may call both. */
 typedef struct aw_allocator {
     void *(*alloc)(void *data, size_t size);
-    void (*release)(void *data, void *memory, size_t size);
+    void (*free)(void *data, void *memory, size_t size);
     void *data;
 } aw_allocator;
 
-/* The default for runtimes made from now on and for what belongs to none; NULL gives back malloc.
- * Set it before the first use; the allocator must outlive everything that was taken from it. */
+/* Set the default for new runtimes and for what belongs to none; NULL restores malloc. Set it
+ * before the first use. The allocator must outlive all memory allocated from it. */
 AW_API void aw_set_allocator(const aw_allocator *allocator);
 AW_API const aw_allocator *aw_get_allocator(void);
 

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/barrier.h: nobody goes on before so many have come.
+ * awake/barrier.h: a number of waiters continue only when all have arrived.
  *
  *     static aw_barrier start = AW_BARRIER_INIT(4);
- *     AW_AWAIT(self->wait, aw_barrier_wait(&start));     `out` is 1 for one of them, 0 for the others
+ *     AW_AWAIT(self->wait, aw_barrier_wait(&start));     `out` is 1 for one of them, 0 for the rest
  *
- * The last one to come is the leader and does not wait. Then the barrier is as new. Who is cancelled while it waits has not
- * come. Tasks of any runtime, fibers and plain threads (aw_wait) may meet. */
+ * The last to arrive is the leader, and does not wait. Then the barrier can be used again. A wait
+ * that is cancelled does not count as an arrival. Tasks of any runtime, fibers and plain threads
+ * (aw_wait) may use the same barrier. */
 #ifndef AWAKE_BARRIER_H
 #define AWAKE_BARRIER_H
 
+#include <awake/detail/waiter.h>
 #include <awake/wait.h>
 
 AW_C_BEGIN
 
-/* Must outlive its waiters; nothing to free. With a count of 0 or 1 nobody waits. */
+/* Must outlive its waiters; nothing to free. With a count of 0 or 1 no wait blocks. Its members are
+ * private. */
 typedef struct aw_barrier {
     uint32_t lock;
-    uint32_t count, here; /* how many are wanted, and have come */
-    uint32_t generation;  /* how often they were complete; it wraps around */
+    uint32_t count, arrived; /* arrivals needed, and arrivals so far */
+    uint32_t generation;     /* how often all have arrived; wraps around */
     aw__waiters waiters;
 } aw_barrier;
 
@@ -38,13 +41,14 @@ typedef struct aw_barrier_wait_future {
 
 AW_API extern const aw_future_type aw_barrier_wait_type;
 
-/* `out` is 1 for the leader, 0 for the others. */
+/* `out` is 1 for the leader, 0 for the rest. */
 static inline aw_barrier_wait_future aw_barrier_wait(aw_barrier *b) {
     aw_barrier_wait_future f = {AW__WAITER_INIT(&aw_barrier_wait_type, 0), b};
     return f;
 }
 
-/* Without waiting: 1, for who completes them and leads; -EAGAIN: others are missing, and it has not come. */
+/* Without waiting: 1: you are the last to arrive, and lead; -EAGAIN: more are missing, and this
+ * does not count as an arrival. */
 AW_API int aw_barrier_try_wait(aw_barrier *b);
 
 AW_C_END

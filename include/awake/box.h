@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/box.h: a future in memory of its own: for recursion, for lists of unlike futures, and for
- * moving one that has been polled (the box may move, what is inside stays).
+ * awake/box.h: a future in its own allocation. Use it for recursion, for lists of different
+ * futures, and to move a future that has been polled: the box may move, the future inside stays.
  *
  *     AW_ASYNC(long, fib, int n; aw_box a;) {
  *         AW_BEGIN;
@@ -10,14 +10,14 @@
  *         if (self->a.out < 0) AW_RETURN(self->a.out);         no memory
  *         AW_RETURN(aw_box_take(struct fib, &self->a) + ...);
  *
- * A box owns memory from the start: it must be polled to its end, cancelled, or given to
- * aw_box_free. `out` is 0,
- * or -ENOMEM (then the unstarted future was cancelled). After it is ready the inner future stays
- * readable until aw_box_take or aw_box_free; when cancelled the memory is given back. */
+ * A box owns memory from the start: poll it to its end, cancel it, or pass it to aw_box_free. `out`
+ * is 0, or -ENOMEM: then the unstarted future has been cancelled. When it is ready you may read the
+ * inner future until aw_box_take or aw_box_free. A cancelled box has freed its memory. */
 #ifndef AWAKE_BOX_H
 #define AWAKE_BOX_H
 
 #include <awake/alloc.h>
+#include <awake/detail/forms.h>
 #include <awake/future.h>
 
 AW_C_BEGIN
@@ -26,37 +26,30 @@ AW_C_BEGIN
 typedef struct aw_box {
     aw_future future;
     int out;
-    aw_future *inner; /* NULL: there was no memory, or it has been given back */
+    aw_future *inner; /* NULL: no memory, or already freed */
+    /* Private. */
     size_t size;
     const aw_allocator *allocator;
 } aw_box;
 
 AW_API extern const aw_future_type aw_box_type;
 
-/* Move a future into a box. The allocator is that of the current or entered runtime. */
+/* Move a future into a box. The memory comes from the allocator of the current or entered
+ * runtime. */
 #define aw_box_new(...)                                                                            \
-    __extension__({                                                                                \
-        AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \
-        __typeof__(__VA_ARGS__) aw__boxed = (__VA_ARGS__);                                         \
-        aw_box_future(&aw__boxed.future, sizeof aw__boxed);                                        \
-    })
+    AW__MOVE(aw__boxed, aw_box_future(&aw__boxed.future, sizeof aw__boxed), __VA_ARGS__)
 AW_API aw_box aw_box_future(aw_future *f, size_t size);
 
-/* The inner future as what it is: AW_BOX_AS(struct fib, &box)->out. */
+/* The inner future by its type: AW_BOX_AS(struct fib, &box)->out. */
 #define AW_BOX_AS(T, box) ((T *)aw__box_inner((box), sizeof(T)))
 AW_API void *aw__box_inner(const aw_box *box, size_t size);
 
-/* The output of a finished box; its memory is given back. */
+/* The output of a finished box. Frees the memory. */
 #define aw_box_take(T, box)                                                                        \
-    __extension__({                                                                                \
-        aw_box *aw__box = (box);                                                                   \
-        __typeof__(AW_BOX_AS(T, aw__box)->out) aw__out = AW_BOX_AS(T, aw__box)->out;               \
-        aw_box_free(aw__box);                                                                      \
-        aw__out;                                                                                   \
-    })
+    AW__TAKE(AW_BOX_AS(T, aw__box)->out, aw_box_free(aw__box), aw_box *aw__box = (box))
 
-/* Give the memory back: of a finished box, whose output has been taken; or of one that was never
- * polled, whose future is cancelled. Harmless when it is gone already. */
+/* Free the memory of a finished box, after you have taken its output, or of a box that was never
+ * polled: then its future is cancelled. Does nothing if the memory has been freed already. */
 AW_API void aw_box_free(aw_box *box);
 
 AW_C_END

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/condvar.h: wait until something has changed that a mutex guards.
+ * awake/condvar.h: wait until something that a mutex guards has changed.
  *
  *     AW_AWAIT(self->lock, aw_mutex_lock(&m));
  *     while (queue_is_empty())
@@ -8,13 +8,13 @@
  *     ...
  *     aw_mutex_unlock(&m);
  *
- * The wait gives the mutex back when it stands in the queue, so no signal is missed in between, and takes it again
- * before it ends. However it ends, the mutex is held as before: finished, cancelled while it waited, or never polled.
- * So it may take a while until a cancelled one is gone: it is polled like a lock. Between the signal and the end
- * others may have had the mutex: look again, as above.
+ * The wait unlocks the mutex after it has been queued, so it misses no signal, and locks it again
+ * before it ends. You hold the mutex however the wait ends: finished, cancelled, or never polled.
+ * So a cancel may take a while: it waits for the lock. Between the signal and the end of the wait
+ * other holders may have changed the state: test again, as above.
  *
- * First polled, first signalled. Tasks of any runtime, fibers and plain threads (aw_wait) may wait; any thread may
- * signal, with the mutex or without. */
+ * First polled, first signalled. Tasks of any runtime, fibers and plain threads (aw_wait) may wait.
+ * Any thread may signal, with or without the mutex. */
 #ifndef AWAKE_CONDVAR_H
 #define AWAKE_CONDVAR_H
 
@@ -22,10 +22,11 @@
 
 AW_C_BEGIN
 
-/* All zero is ready for use (AW_CONDVAR_INIT). Must outlive its waiters and each call; nothing to free. */
+/* All zero is ready for use (AW_CONDVAR_INIT). Must outlive its waiters and each call; nothing to
+ * free. Its members are private. */
 typedef struct aw_condvar {
     uint32_t lock;
-    uint32_t generation; /* how many broadcasts there were; it wraps around */
+    uint32_t generation; /* number of broadcasts; wraps around */
     aw__waiters waiters;
 } aw_condvar;
 
@@ -33,9 +34,9 @@ typedef struct aw_condvar {
 #define AW_CONDVAR_INIT {0, 0, {NULL, NULL}}
 /* clang-format on */
 
-/* Wake the one that has waited longest; with none it is forgotten. */
+/* Wake the oldest waiter. Without waiters it does nothing. */
 AW_API void aw_condvar_signal(aw_condvar *c);
-/* Wake all that wait at this moment. */
+/* Wake all waiters of this moment. */
 AW_API void aw_condvar_broadcast(aw_condvar *c);
 
 /* aw-future: aw_condvar_wait */
@@ -48,12 +49,12 @@ typedef struct aw_condvar_wait_future {
 
 AW_API extern const aw_future_type aw_condvar_wait_type;
 
-/* `out` is 0. A signal that was given to one whose end is discarded goes to the next. */
-#define aw_condvar_wait(c, m) aw__condvar_wait((c), (m), AW__HERE)
+/* `out` is 0. If a finished wait is discarded, its signal goes to the next waiter. */
+#define aw_condvar_wait(c, m) aw__condvar_wait((c), (m), AW__LOCATION)
 static inline aw_condvar_wait_future aw__condvar_wait(aw_condvar *c, aw_mutex *m,
-                                                      const aw_place *place) {
+                                                      const aw_location *location) {
     aw_condvar_wait_future f = {AW__WAITER_INIT(&aw_condvar_wait_type, 0), c, 0,
-                                aw__mutex_lock(m, place)};
+                                aw__mutex_lock(m, location)};
     return f;
 }
 

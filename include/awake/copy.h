@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/copy.h: from one connection to another, or from a file to a connection.
+ * awake/copy.h: copy from a connection or a file to a connection.
  *
- *     aw_reader r = aw_reader_of(from, room, sizeof room);
- *     AW_AWAIT(self->copy, aw_copy(&r, to));                 `out`: bytes, all until the end, or a negative errno
+ *     aw_reader r = aw_reader_of(from, buf, sizeof buf);
+ *     AW_AWAIT(self->copy, aw_copy(&r, to));             `out`: bytes, or a negative errno
  *
- *     AW_AWAIT(self->both, aw_copy_bidirectional(&client, &server));    a proxy: both.there.done, both.back.done
+ *     AW_AWAIT(self->both, aw_copy_bidirectional(&client, &server));    a proxy
  *
- * The reader has the buffer, and what it has already is copied first. Cancelled, or after an error, what was read and
- * not written is still in it: nothing is lost, and another copy goes on. `done` counts what was written.
+ * The copy uses the reader's buffer, and starts with what is in it. After a cancel or an error,
+ * input that was not written is still in the buffer: another copy continues without loss. `done`
+ * counts the bytes written (of a proxy, both.there.done and both.back.done).
  *
- * Between two descriptors of the system, stream sockets or pipes, much is moved within the kernel (splice), as long as it
- * is faster: after the first 256 KiB, with a buffer of at least 32 KiB, and with two descriptors more for a pipe while it
- * lasts. Messages are read and written one by one, cut to the size of the buffer. */
+ * Between descriptors (stream sockets or pipes) large amounts are moved within the kernel (splice),
+ * as long as that is faster: after the first 256 KiB, with a buffer of at least 32 KiB, and with
+ * two extra descriptors for a pipe meanwhile. Messages are copied one by one, cut to the size of
+ * the buffer. */
 #ifndef AWAKE_COPY_H
 #define AWAKE_COPY_H
 
@@ -21,14 +23,14 @@
 
 AW_C_BEGIN
 
-/* ---- Until the end ---------------------------------------------------------------------------- */
+/* ---- One direction --------------------------------------------------------------------------- */
 
 /* aw-future: aw_copy_future */
 typedef struct aw_copy_future {
-    AW__CALLS; /* `done`: bytes that were written */
+    AW__CALLS; /* `done`: bytes written */
     aw_reader *reader;
     aw_conn *to;
-    bool at_source; /* an error is that of reading */
+    bool at_source; /* the error came from reading */
     /* Private. */
     bool half_close, kept;
     uint8_t doing;
@@ -56,7 +58,7 @@ static inline aw_copy_future aw_copy(aw_reader *from, aw_conn *to) {
     return aw__copy(from, to, false);
 }
 
-/* ---- Both ways -------------------------------------------------------------------------------- */
+/* ---- Both directions ------------------------------------------------------------------------- */
 
 /* aw-future: aw_copy_bidirectional_future */
 typedef struct aw_copy_bidirectional_future {
@@ -65,8 +67,9 @@ typedef struct aw_copy_bidirectional_future {
     aw_copy_future there, back;
 } aw_copy_bidirectional_future;
 
-/* From each of the two to the connection of the other. The end of one is passed on (aw_shutdown) and the other goes
- * on; an error ends both. `out`: 0 when both have ended, or the first error. Neither connection is closed. */
+/* From each reader to the connection of the other. The end of one direction is passed on
+ * (aw_shutdown), and the other continues. An error ends both. `out`: 0 at the end of both, or the
+ * first error. Neither connection is closed. */
 static inline aw_copy_bidirectional_future aw_copy_bidirectional(aw_reader *a, aw_reader *b) {
     aw_copy_bidirectional_future f = {AW_FUTURE_INIT(&aw_try_join_type),
                                       0,
@@ -82,7 +85,7 @@ static inline aw_copy_bidirectional_future aw_copy_bidirectional(aw_reader *a, a
     return f;
 }
 
-/* ---- From a file ------------------------------------------------------------------------------ */
+/* ---- From a file ----------------------------------------------------------------------------- */
 
 /* aw-future: aw_sendfile_future */
 typedef struct aw_sendfile_future {
@@ -94,10 +97,11 @@ typedef struct aw_sendfile_future {
 
 AW_API extern const aw_future_type aw_sendfile_type;
 
-/* Bytes of a file, from `offset` on, to a descriptor's connection, without copying them here. `out`: how many, which
- * are fewer than `size` when the file ends before; -EOPNOTSUPP when `to` is no descriptor of the system; -EINVAL when
- * the file cannot do that; or another negative errno. The file's own position is not used. It is borrowed. What the
- * disk does not have in memory the thread waits for, 128 KiB at a time. */
+/* Send a file from `offset` on to a descriptor's connection, without copying it through your
+ * program. `out`: bytes, fewer than `size` if the file ends before; -EOPNOTSUPP: `to` is not a
+ * descriptor; -EINVAL: the file does not support it; or another negative errno. The file is
+ * borrowed, and its position is not used. If data is not in memory, the thread waits for the disk,
+ * 128 KiB at a time. */
 static inline aw_sendfile_future aw_sendfile(aw_conn *to, int fd, off_t offset, size_t size) {
     aw_sendfile_future f = {AW__CALLS_INIT(&aw_sendfile_type, to), fd, offset, size};
     return f;

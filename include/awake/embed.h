@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/embed.h: a runtime inside somebody else's loop (GLib's, libuv's, one's own): a descriptor that says when, and a
- * call that does what there is to do.
+ * awake/embed.h: run a runtime inside another event loop (GLib, libuv, your own).
  *
- *     watch(aw_runtime_fd(rt), READABLE, on_readable);          whenever it is readable:
- *     void on_readable(…) { aw_runtime_turn(rt); }
+ *     watch(aw_runtime_fd(rt), READABLE, on_readable);
+ *     void on_readable(...) { aw_runtime_run_once(rt); }          whenever it is readable
  *
- * Only for AW_CURRENT_THREAD: workers run by themselves. What is spawned, from the same thread too, runs in the
- * turns; block_on in between is allowed and does not end the other tasks; while another thread is in it the
- * descriptor may be readable, and a turn is refused. With io_uring the system interrupts the loop's own wait when
- * something is done: where that is epoll_wait it ends with EINTR, as by a signal, and is called again. Nothing is
- * called a deadlock: the loop outside may end it. */
+ * Only for AW_CURRENT_THREAD: workers need no loop. Tasks, also those spawned by the same thread,
+ * run in aw_runtime_run_once. You may call block_on in between; it does not end the other tasks.
+ * While another thread is in block_on, the descriptor may be readable and aw_runtime_run_once is
+ * refused.
+ *
+ * With io_uring, completions interrupt the loop's own wait: epoll_wait may fail with EINTR, as
+ * after a signal; call it again. No deadlock is reported, because the outer loop may end it. */
 #ifndef AWAKE_EMBED_H
 #define AWAKE_EMBED_H
 
@@ -18,18 +19,22 @@
 
 AW_C_BEGIN
 
-/* A descriptor that is readable when a task can run, a timer is due or input has come. It is the runtime's, the same
- * each time, and stays until that is freed; watch it level-triggered, and do nothing else with it. Call it on the
- * thread that will call aw_runtime_turn, outside of tasks. The driver "poll" has nothing to watch: in its place epoll
- * is used, or, when descriptors have waited already, -ENOTSUP. As with workers, and with a seam that has a way of its
- * own to sleep or to tell the time. Or -EPERM inside a task; -EBUSY while a thread is in block_on; -EOWNERDEAD,
- * -EMFILE, -ENOMEM. */
+/* A descriptor that is readable when a task can run, a timer is due, or I/O is ready. It belongs to
+ * the runtime, is the same in each call, and stays open until the runtime is freed. Watch it
+ * level-triggered, and do nothing else with it. Call this outside tasks, on the thread that will
+ * call aw_runtime_run_once. Errors:
+ *
+ *   -ENOTSUP   a runtime with workers; a seam with its own `park` or `now`; or the driver "poll"
+ *              once a descriptor has waited (before that it is replaced by epoll)
+ *   -EPERM     inside a task
+ *   -EBUSY     a thread is in block_on
+ *   -EOWNERDEAD, -EMFILE, -ENOMEM */
 AW_API int aw_runtime_fd(aw_runtime *rt);
 
-/* Run what is ready, for a while, and come back without having slept. 0, and the descriptor is readable again when
- * there is more to do; or -EPERM inside a task, -EBUSY while a thread is in block_on, -EINVAL before aw_runtime_fd,
- * -ESHUTDOWN, -EOWNERDEAD. */
-AW_API int aw_runtime_turn(aw_runtime *rt);
+/* Run what is ready, for a limited time, and return without sleeping. 0: the descriptor is readable
+ * again when there is more to do. -EPERM inside a task; -EBUSY while a thread is in block_on;
+ * -EINVAL before aw_runtime_fd; -ESHUTDOWN; -EOWNERDEAD. */
+AW_API int aw_runtime_run_once(aw_runtime *rt);
 
 AW_C_END
 

@@ -1,29 +1,41 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/future.h: what a future is, and the contract that every future and every caller keeps.
+ * awake/future.h: what a future is, and the contract between a future and its caller.
  *
- * A future is a value: a struct whose first member is an aw_future that names its type, and whose
- * output, when it has one, is a member called `out`. It does nothing until it is polled.
+ *     struct after { aw_future future; int out; int polls; };
+ *     static aw_poll after_poll(aw_future *self, aw_cx *cx) {
+ *         struct after *f = (struct after *)self;
+ *         if (f->polls-- > 0) return aw_waker_wake_by_ref(aw_cx_waker(cx)), AW_PENDING;
+ *         f->out = 42;
+ *         return AW_READY;
+ *     }
+ *     const aw_future_type after_type = {AW_TYPE_OF(struct after, "after"), .poll = after_poll};
  *
- *   poll     does what it can without blocking. It returns AW_READY with the output in the struct,
- *            or AW_PENDING after making sure that the waker of this call (the latest, no other) is
- *            woken when there is more to do. It never returns AW_CANCELLED.
- *   cancel   winds the future up, and is polled too: it may be called at any time before the end,
- *            also before the first poll, and again on each wake, until it answers AW_CANCELLED, or
- *            AW_READY when the future finished first: then its output stands. From the first cancel
- *            on only cancel is called. A future that was never polled answers AW_CANCELLED in the
- *            end. NULL means gone at once: only for what owns no child, registration or memory.
- *   discard  releases an output that nobody will take. Called at most once, after AW_READY, by
- *            whoever drops a finished future that it does not hand on. May be NULL.
+ *     struct after f = {AW_FUTURE_INIT(&after_type), .polls = 3};
  *
- * After its end a future holds nothing: no waker, no buffer, no place in a queue.
+ * A future is a struct. Its first member is an aw_future that names its type. Its output, if it has
+ * one, is a member called `out`. It does nothing until it is polled.
  *
- * Storage belongs to whoever awaits. Constructors acquire nothing. A future may be moved freely
- * until its first poll (or cancel) and stays where it is from then until its end, unless its type
- * says AW_UNPIN. What its arguments own passes to the future when it is first polled, first
- * cancelled, or spawned.
+ *   poll     Makes progress without blocking. Returns AW_READY with the output in the struct, or
+ *            AW_PENDING after it has arranged a wake for when there is more to do. It must wake the
+ *            waker of the latest call, no other. Never returns AW_CANCELLED.
+ *   cancel   Winds the future up. Call it again after each wake, until it returns AW_CANCELLED, or
+ *            AW_READY if the future finished first: then the output is valid. You may start to
+ *            cancel at any time before the end, even before the first poll. After the first cancel
+ *            call only cancel. A future that was never polled must end with AW_CANCELLED. NULL:
+ *            cancelled at once; only for futures that own no child, registration or memory.
+ *   discard  Releases an output that is not taken. Called at most once, after AW_READY, by the
+ *            code that drops a finished future without passing it on. May be NULL.
  *
- * One thread at a time may poll a given future. */
+ * A future has *ended* when it finished (AW_READY) or was cancelled (AW_CANCELLED). After its end
+ * it holds nothing: no waker, no buffer, no entry in a queue.
+ *
+ * The code that awaits a future owns its storage. Constructors acquire nothing. You may move a
+ * future until its first poll or cancel. From then until its end it must stay at its address,
+ * unless its type has AW_UNPIN. A future takes over what its arguments own when it is first polled,
+ * first cancelled, or spawned.
+ *
+ * Only one thread at a time may poll a future. */
 #ifndef AWAKE_FUTURE_H
 #define AWAKE_FUTURE_H
 
@@ -39,8 +51,8 @@ typedef struct aw_future_type aw_future_type;
 typedef struct aw_cx aw_cx;
 typedef struct aw_runtime aw_runtime;
 
-/* The head of every future. `state` belongs to the type; `life` to aw_future_poll and
- * aw_future_cancel: where in its life the future is, and where in memory it was first polled. */
+/* The head of every future. `state` is for the type. `life` is for aw_future_poll and
+ * aw_future_cancel: the stage of the future's life, and bits of the address of its first poll. */
 struct aw_future {
     const aw_future_type *type;
     uint32_t state;
@@ -48,37 +60,34 @@ struct aw_future {
 };
 
 enum {
-    AW_UNPIN = 1,     /* may be moved between polls */
-    AW_OUT_ERRNO = 2, /* the output is a signed integer whose negatives are errnos */
-    AW__PINNED = 4    /* stays on the thread that first polls it: a fiber */
+    AW_UNPIN = 1,    /* may be moved between polls */
+    AW_OUT_ERRNO = 2 /* the output is a signed integer; negative values are errnos */
 };
 
 struct aw_future_type {
-    size_t self_size; /* of this struct: it may grow */
+    size_t self_size; /* sizeof(aw_future_type): the struct may grow */
     const char *name; /* for backtraces */
-    const char *file; /* where it is defined; NULL when `state` is not a line of it */
-    /* Of the whole future, and where its output is. A generic type has size 0: erased code then
-     * takes the size from its caller. */
+    const char *file; /* source file, if `state` is a line in it; or NULL */
+    /* Size of the whole future, and position of its output. Generic types have size 0: type-erased
+     * code gets the size from its caller. */
     size_t size, out_offset, out_size;
     unsigned flags;
     aw_poll (*poll)(aw_future *self, aw_cx *cx);
     aw_poll (*cancel)(aw_future *self, aw_cx *cx);
     void (*discard)(aw_future *self);
-    /* For backtraces: the i-th child that it waits on now, NULL when there are no more. */
+    /* For backtraces: the i-th child that this future waits for, NULL after the last. */
     const aw_future *(*child)(const aw_future *self, size_t i);
-    /* For backtraces: what it waits for, in a few words. May be NULL. Both only look: with workers other
-     * threads call them, while the task waits. */
+    /* For backtraces: what this future waits for, in a few words. `child` and `describe` may be
+     * NULL. Both only read: with workers, other threads call them while the task waits. */
     void (*describe)(const aw_future *self, char *buf, size_t size);
-    /* What a kind of future keeps beside: the definition of a fiber. */
+    /* Data of a kind of future, such as the definition of a fiber. */
     const void *extra;
 };
 
 #define AW_FUTURE_INIT(type_ptr)                                                                   \
     { (type_ptr), 0, 0 }
 
-/* Static initialiser of the fields that every type object starts with, for a struct type `T` whose
- * output is its member `out`:
- *     const aw_future_type delay_type = {AW_TYPE_OF(struct delay, "delay"), .poll = delay_poll}; */
+/* Initialises what every type object needs, for a struct type `T` with a member `out`. */
 #ifndef __cplusplus
 #define AW_TYPE_OF(T, title)                                                                       \
     .self_size = sizeof(aw_future_type), .name = title, .size = sizeof(T),                         \
@@ -86,165 +95,55 @@ struct aw_future_type {
 #endif
 
 /* ---- Context ----------------------------------------------------------------------------------
- * What a poll lends to the futures below it: a waker and, when there is one, the runtime. Its
- * members are private; it never outlives the poll. */
-
-/* What an executor counts while it polls. */
-typedef struct aw__meter {
-    uint32_t budget;     /* operations left in this poll */
-    int32_t armed;       /* change in the number of waits that will wake the task */
-    int32_t outside;     /* of those, the ones that may be ended from outside the runtime */
-    int32_t own;         /* waits that began in this poll, for what only the task itself can end */
-    int32_t cancelling;  /* change in the number of futures that are being cancelled */
-    int fail;            /* a negative errno: the task is to end with it */
-    uint32_t opened;     /* what the task has opened, and not ended: see aw__open */
-    bool pinned;         /* the task must stay on this thread from now on */
-    bool yielding;       /* a wake of the running task means: behind the others */
-    uint64_t random;     /* for fair choices */
-    uint32_t stack_size; /* of fibers that do not ask for one; 0: the default */
-} aw__meter;
-
-/* What a combinator counts whose children may begin to wait under one executor and end under another. */
-typedef struct aw__carry {
-    int32_t armed, outside; /* as above, among the children */
-    uint8_t carried;        /* what the parent counts because of them */
-} aw__carry;
-
-/* What has to be over before the memory goes away that it lies in: a scope, a generator. Zero, when it is not open. */
-typedef struct aw__open {
-    uintptr_t mark; /* by which it is found in that memory */
-    const aw_future *what;
-    void *task;  /* that counts it */
-    void *fiber; /* on whose stack it lies, and that counts it too */
-} aw__open;
+ * What a poll lends to a future: a waker and, if there is one, the runtime. Its members are
+ * private. It is valid only during the poll. */
 
 struct aw_cx {
     const aw_waker *waker;
     aw_runtime *runtime;
-    aw__meter *meter;
+    struct aw__meter *meter;
 };
 
-/* A context for an executor of one's own. The waker is borrowed for the poll. */
-static inline aw_cx aw_cx_from_waker(const aw_waker *waker) {
-    aw_cx cx = {waker, NULL, NULL};
-    return cx;
-}
+/* A context for your own executor. Borrows the waker for the poll. */
+static inline aw_cx aw_cx_from_waker(const aw_waker *waker);
 
 /* The waker of this poll, borrowed. */
-static inline const aw_waker *aw_cx_waker(const aw_cx *cx) {
-    return cx->waker;
-}
+static inline const aw_waker *aw_cx_waker(const aw_cx *cx);
 
-/* The runtime that polls, or the one this thread has entered, or NULL. */
+/* The runtime that polls, else the one that this thread has entered, else NULL. */
 AW_API aw_runtime *aw_cx_runtime(const aw_cx *cx);
 
-/* A leaf that borrows the waker says so, so that a task that nobody can wake any more is noticed:
- * arm when it starts to wait, disarm when it ends. A leaf that clones the waker needs neither.
- * The _inside forms are for waits that only a task of this same runtime can end. */
-static inline void aw_cx_arm(aw_cx *cx) {
-    if (cx->meter) cx->meter->armed++, cx->meter->outside++;
-}
-static inline void aw_cx_disarm(aw_cx *cx) {
-    if (cx->meter) cx->meter->armed--, cx->meter->outside--;
-}
-static inline void aw_cx_arm_inside(aw_cx *cx) {
-    if (cx->meter) cx->meter->armed++;
-}
-static inline void aw_cx_disarm_inside(aw_cx *cx) {
-    if (cx->meter) cx->meter->armed--;
-}
+/* For a leaf that borrows the waker: arm when its wait begins, disarm when the wait ends. The
+ * runtime uses the count to notice a task that nothing can wake any more. A leaf that clones the
+ * waker needs neither. The _inside forms are for waits that only tasks of the same runtime end. */
+static inline void aw_cx_arm(aw_cx *cx);
+static inline void aw_cx_disarm(aw_cx *cx);
+static inline void aw_cx_arm_inside(aw_cx *cx);
+static inline void aw_cx_disarm_inside(aw_cx *cx);
 
-/* Private. A wait that has just been armed is for something that this task holds itself. If it is the only one, the
- * task can never run again. */
-static inline void aw__cx_own(aw_cx *cx) {
-    if (cx->meter) cx->meter->own++;
-}
+/* Cooperation: a leaf spends one operation of the poll's budget (128) before it makes progress.
+ * False: the budget is used up, the waker has been woken; return AW_PENDING. Not for `cancel`. */
+static inline bool aw_cx_spend(aw_cx *cx);
 
-/* Cooperation: a leaf that is about to make progress spends one of the 128 operations of this
- * poll. False: none is left; the waker has been woken, return AW_PENDING. `cancel` never asks. */
-static inline bool aw_cx_spend(aw_cx *cx) {
-    if (!cx->meter) return true;
-    if (AW__LIKELY(cx->meter->budget)) {
-        cx->meter->budget--;
-        return true;
-    }
-    aw_waker_wake_by_ref(cx->waker);
-    return false;
-}
+/* Whether aw_cx_spend would return false: for code that must know before it takes something. */
+static inline bool aw_cx_exhausted(const aw_cx *cx);
 
-/* Whether a spend would be refused, for who has to know before it takes what it would pay for. */
-static inline bool aw_cx_exhausted(const aw_cx *cx) {
-    return cx->meter && !cx->meter->budget;
-}
+/* Wake this poll's waker, but let other tasks, timers and I/O run first: see aw_yield in
+ * awake/leaf.h. Then return AW_PENDING. */
+static inline void aw_cx_yield(aw_cx *cx);
 
-/* Wake this poll's waker, but let the others, timers and I/O come first. Then return AW_PENDING. */
-static inline void aw_cx_yield(aw_cx *cx) {
-    if (cx->meter) cx->meter->yielding = true;
-    aw_waker_wake_by_ref(cx->waker);
-    if (cx->meter) cx->meter->yielding = false;
-}
-
-/* A number for fair choices: seeded by the runtime, so that a seeded run is repeatable. */
+/* A random number for fair choices, seeded by the runtime (aw_runtime_options.seed).
+ *
+ * On the current-thread flavour all tasks draw from one sequence. With workers, each worker has its
+ * own. A block_on future that is polled outside the task loop has its own too: the n-th such call
+ * on a runtime gets the n-th sequence. So if one thread or one worker polls the tasks, the same
+ * seed gives the same numbers to the same polls in the same order. With several workers, choices
+ * are fair but not repeatable: chance decides which worker polls a task. Without a runtime
+ * (aw_wait, your own executor) each thread has a sequence that no seed changes. */
 AW_API uint64_t aw_cx_random(aw_cx *cx);
 
 /* ---- Calling a future -------------------------------------------------------------------------
- * All polls and cancels go through these, which keep `life` and catch misuse with file and line. */
-
-/* The low bits of `life`; the others are of the address at the first poll. */
-enum {
-    AW__FRESH,
-    AW__POLLED,
-    AW__CANCELLING,       /* as a bit it is only in this and the next one */
-    AW__CANCELLING_FRESH, /* cancelled before its first poll */
-    AW__READY,
-    AW__GONE,
-    AW__LIFE_MASK = 7
-};
-
-static inline unsigned aw__life(const aw_future *f) {
-    return f->life & AW__LIFE_MASK;
-}
-static inline uint32_t aw__pin(const aw_future *f) {
-    uint32_t at = (uint32_t)(uintptr_t)
-        f; /* its low bits are clear where pointers are aligned to 8 */
-    return __alignof__(aw_future) > AW__LIFE_MASK ? at : at & ~(uint32_t)AW__LIFE_MASK;
-}
-
-/* Aborts with a message unless the call is allowed after all (a type that may move). */
-AW_API void aw__check_call(const aw_future *f, bool cancel, const char *file, int line);
-AW_API void aw__check_answer(const aw_future *f, aw_poll answer, const char *file, int line);
-
-static inline aw_poll aw__poll_at(aw_future *f, aw_cx *cx, const char *file, int line) {
-    uint32_t life = f->life, polled = aw__pin(f) | AW__POLLED;
-    if (AW_CHECKS && life != AW__FRESH && AW__UNLIKELY(life != polled))
-        aw__check_call(f, false, file, line);
-    f->life = polled;
-    aw_poll r = f->type->poll(f, cx);
-    if (r != AW_PENDING) {
-        if (AW_CHECKS && AW__UNLIKELY(r != AW_READY)) aw__check_answer(f, r, file, line);
-        f->life = AW__READY;
-    }
-    return r;
-}
-
-static inline aw_poll aw__cancel_at(aw_future *f, aw_cx *cx, const char *file, int line) {
-    unsigned life = aw__life(f);
-    if (AW_CHECKS &&
-        AW__UNLIKELY(life >= AW__READY || (f->life != AW__FRESH && f->life != (aw__pin(f) | life))))
-        aw__check_call(f, true, file, line);
-    bool first = life < AW__CANCELLING;
-    if (first) {
-        life = life == AW__FRESH ? AW__CANCELLING_FRESH : AW__CANCELLING;
-        f->life = aw__pin(f) | life;
-    }
-    aw_poll r = f->type->cancel ? f->type->cancel(f, cx) : AW_CANCELLED;
-    if (AW_CHECKS && r == AW_READY && AW__UNLIKELY(life == AW__CANCELLING_FRESH))
-        aw__check_answer(f, r, file, line);
-    if (r != AW_PENDING) f->life = r == AW_READY ? AW__READY : AW__GONE;
-    /* The executor watches cancels that take long. */
-    if (cx->meter && first != (r != AW_PENDING)) cx->meter->cancelling += first ? 1 : -1;
-    return r;
-}
+ * All calls go through these. They maintain `life`, and report misuse with file and line. */
 
 #define aw_future_poll(f, cx)   aw__poll_at((f), (cx), __FILE__, __LINE__)
 #define aw_future_cancel(f, cx) aw__cancel_at((f), (cx), __FILE__, __LINE__)
@@ -253,38 +152,27 @@ static inline aw_poll aw__cancel_at(aw_future *f, aw_cx *cx, const char *file, i
 AW_API aw_poll aw_poll_future(aw_future *f, aw_cx *cx);
 AW_API aw_poll aw_cancel_future(aw_future *f, aw_cx *cx);
 
-/* Release the output of a finished future that nobody will take. */
-static inline void aw_future_discard(aw_future *f) {
-    if (f->type->discard) f->type->discard(f);
-}
+/* Release the output of a finished future that you do not take. */
+static inline void aw_future_discard(aw_future *f);
 
-/* Where a future is in its life. */
-static inline bool aw_future_started(const aw_future *f) {
-    unsigned life = aw__life(f);
-    return life != AW__FRESH && life != AW__CANCELLING_FRESH;
-}
-static inline bool aw_future_cancelling(const aw_future *f) {
-    return f->life & AW__CANCELLING;
-}
-static inline bool aw_future_ended(const aw_future *f) {
-    return aw__life(f) >= AW__READY;
-}
-static inline bool aw_future_finished(const aw_future *f) {
-    return aw__life(f) == AW__READY;
-}
+/* The stage of a future's life. Started: polled at least once. Ended: finished or cancelled. */
+static inline bool aw_future_started(const aw_future *f);
+static inline bool aw_future_cancelling(const aw_future *f);
+static inline bool aw_future_ended(const aw_future *f);
+static inline bool aw_future_finished(const aw_future *f);
 
-/* The output of a finished future, for erased code. */
-static inline void *aw_future_out(aw_future *f) {
-    return (char *)f + f->type->out_offset;
-}
+/* The output of a finished future, for type-erased code. */
+static inline void *aw_future_out(aw_future *f);
 
-/* The error in an output that has AW_OUT_ERRNO: 0 when it is not negative. */
+/* The negative output of a type with AW_OUT_ERRNO, else 0. */
 AW_API int aw_future_error(const aw_future *f);
 
-/* Write the await chain of a future as text, one line each, indented: name, file:line, what it
- * waits for. Returns what snprintf would. Only by the thread that may poll it. */
+/* Write the await chain of a future as text, one indented line per future: name, file:line, what it
+ * waits for. Returns what snprintf would. Call it only on the thread that may poll the future. */
 AW_API int aw_future_describe(const aw_future *f, char *buf, size_t size);
 
 AW_C_END
+
+#include <awake/detail/future.h>
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/hooks.h: be told when a runtime's threads and tasks begin and end.
+ * awake/hooks.h: callbacks for the start and end of a runtime's threads and tasks.
  *
- *     static const aw_hooks hooks = {.self_size = sizeof(aw_hooks), .data = &stats, .task_end = count};
+ *     static const aw_hooks hooks = {
+ *         .self_size = sizeof(aw_hooks), .data = &stats, .task_end = count};
  *     options.hooks = &hooks;
  *
- * The struct is copied; any hook may be NULL, and one that is costs a comparison. Hooks run inside the
- * library: they shall be short, must not block, and must not call back into it (no spawn, no abort, no
- * block_on; logging by aw_log is fine). Each may be called on several threads at once. */
+ * The struct is copied. Any hook may be NULL; an unused hook costs a comparison. Hooks run inside
+ * the library: keep them short, do not block, and do not call back into the library (no spawn, no
+ * abort, no block_on; aw_log is allowed). Several threads may call a hook at the same time. */
 #ifndef AWAKE_HOOKS_H
 #define AWAKE_HOOKS_H
 
@@ -15,38 +16,38 @@
 
 AW_C_BEGIN
 
-struct aw_place;
+struct aw_location;
 
-/* Threads that a runtime starts. The one that is in block_on is the program's own, and not among them. */
+/* Threads that a runtime starts. The thread in block_on is yours and not one of them. */
 typedef enum aw_thread_kind {
-    AW_THREAD_WORKER,  /* runs tasks; its index is that of aw_runtime_counters */
-    AW_THREAD_MONITOR, /* looks after the workers */
-    AW_THREAD_BLOCKING /* makes blocking calls; its index is how many there were before it */
+    AW_THREAD_WORKER,  /* runs tasks; `index` is as in aw_runtime_counters */
+    AW_THREAD_MONITOR, /* watches the workers */
+    AW_THREAD_BLOCKING /* makes blocking calls; `index`: how many started before */
 } aw_thread_kind;
 
 typedef struct aw_task_info {
-    uint64_t id;                  /* as aw_task_id */
-    const char *name;             /* as aw_task_name */
-    const struct aw_place *place; /* where it was spawned */
+    uint64_t id;                        /* see aw_task_id */
+    const char *name;                   /* see aw_task_name */
+    const struct aw_location *location; /* where it was spawned */
 } aw_task_info;
 
 typedef struct aw_hooks {
-    size_t self_size; /* sizeof(aw_hooks): it may grow */
-    void *data;       /* handed to each */
+    size_t self_size; /* sizeof(aw_hooks): the struct may grow */
+    void *data;       /* passed to each hook */
 
-    /* On the thread itself: before it does anything, when it has its name; and as the last thing that it
-     * does. Each start has its stop. All have stopped when aw_runtime_free returns, except a thread in a
-     * blocking call that was given up: `data` must stay for that one. */
+    /* Called on the thread itself: before it does anything, with its name set; and as its last
+     * action. Each start has a stop. All threads have stopped when aw_runtime_free returns, except
+     * one in a blocking call that was given up: `data` must stay for it. */
     void (*thread_start)(void *data, aw_thread_kind kind, uint32_t index);
     void (*thread_stop)(void *data, aw_thread_kind kind, uint32_t index);
 
-    /* On the thread that spawns, before the task can run; not for a spawn that fails, unless that is because
-     * the runtime ends at the same moment: then its end follows. The main future of block_on is not a
-     * task. */
+    /* Called on the spawning thread, before the task can run. Not called for a failed spawn, unless
+     * it failed because the runtime ended at the same moment: then task_end follows. The main
+     * future of block_on is not a task. */
     void (*task_spawn)(void *data, const aw_task_info *task);
 
-    /* On the thread that ran it, when its last poll has returned; before any join reports. `status` is what the
-     * join will report: 0, -ECANCELED, or the code of AW_FAIL. */
+    /* Called on the thread that ran the task, after its last poll and before any join reports.
+     * `status` is what the join will report: 0, -ECANCELED, or the code of AW_FAIL. */
     void (*task_end)(void *data, const aw_task_info *task, int status);
 } aw_hooks;
 

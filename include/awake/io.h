@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/io.h: bytes in and out, without blocking a thread.
+ * awake/io.h: read and write without blocking a thread.
  *
- *     AW_AWAIT(self->io, aw_read(conn, buf, sizeof buf));       `out`: bytes; 0 at the end; or a negative errno
- *     AW_AWAIT(self->io, aw_write(conn, buf, n));               maybe fewer than asked for
+ *     AW_AWAIT(self->io, aw_read(conn, buf, sizeof buf));   `out`: bytes; 0 at the end; or an error
+ *     AW_AWAIT(self->io, aw_write(conn, buf, n));           may write fewer than n
  *     aw_close(conn);
  *
- * An aw_conn is anything that bytes can be read from and written to: a socket, a pipe, whatever somebody
- * implements. Any thread; any number of operations may wait at once, in no order. Buffers are
- * borrowed until the operation has ended. */
+ * An aw_conn is anything that you can read bytes from and write bytes to: a socket, a pipe, or a
+ * type of your own. Any thread may use it. Any number of operations may wait at once, in no order.
+ * Buffers are borrowed until the operation has ended. */
 #ifndef AWAKE_IO_H
 #define AWAKE_IO_H
 
 #include <sys/uio.h>
 
+#include <awake/detail/waiter.h>
 #include <awake/wait.h>
 
 AW_C_BEGIN
@@ -21,42 +22,53 @@ AW_C_BEGIN
 typedef struct aw_conn aw_conn;
 struct aw_io;
 
-/* ---- Descriptors ------------------------------------------------------------------------------ */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
-/* Take over a descriptor that can wait (a socket, a pipe, a terminal): it is made non-blocking and close-on-exec.
- * 0 or a negative errno: then it is still the caller's. */
+/* Take over a descriptor that can be waited for: a socket, pipe, terminal, device, eventfd and so
+ * on. It is made close-on-exec and non-blocking, and is closed with the connection. 0, or a
+ * negative errno and the descriptor is still yours.
+ *
+ * -EPERM: a regular file, a directory or a disk. They cannot be waited for (epoll refuses them
+ * too), and a read blocks the thread. Standard input may be one: `program < file`. Read such files
+ * on another thread (awake/blocking.h); to send one, see aw_sendfile.
+ *
+ * O_NONBLOCK belongs to the open file, not to the descriptor. So while the connection is open,
+ * other processes that share the file (a terminal, a shell's pipe) and other descriptors (dup) do
+ * not block either. If this call had to set the flag, it is cleared when the last connection of
+ * this process to the file is closed, unless the process ends before, or is the child of a fork.
+ * Sockets keep the flag: processes that share them do not block either. */
 AW_API int aw_conn_of_fd(aw_conn **c, int fd);
-/* Wait for a descriptor that is somebody else's (aw_readable, aw_writable), and whose flags stay as they are. It is
- * not closed here; its owner closes it only after the last aw_conn_drop. */
+/* Wait for a descriptor that you do not own, with aw_readable and aw_writable. Its flags stay as
+ * they are. It is not closed here; its owner may close it only after the last aw_conn_drop. */
 AW_API int aw_conn_borrow(aw_conn **c, int fd);
-/* Its number, or -EBADF when it is not a descriptor. Still the connection's. */
+/* The descriptor, still owned by the connection; -EBADF if it is not a descriptor. */
 AW_API int aw_conn_fd(const aw_conn *c);
 
-/* What waits ends with -EBADF, and so does what comes later. One reference less: see aw_conn_keep. A descriptor goes
- * back to the system, and the other end is told, when the last operation on it and the last reference are gone. NULL
- * is nothing to close. */
+/* Close for all: operations that wait end with -EBADF, and so do later ones. Also drops one
+ * reference. The descriptor is closed, and the peer notified, when the last operation and the last
+ * reference are gone. NULL is allowed. */
 AW_API void aw_close(aw_conn *c);
 
-/* One more who uses it: as many aw_conn_drop follow; with the last it is closed. aw_close closes it for all. */
+/* Take a reference. Release it with aw_conn_drop; the last release closes the connection. */
 AW_API void aw_conn_keep(aw_conn *c);
 AW_API void aw_conn_drop(aw_conn *c);
 
-/* ---- Operations ------------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 /* aw-future: aw_io */
 typedef struct aw_io {
-    AW__WAITER; /* `out`: what the call returns, or a negative errno; `wants`: which call */
+    AW__WAITER; /* `out`: result of the call, or a negative errno; `wants`: which call */
     aw_conn *conn;
     void *data;
-    size_t size;    /* bytes, or parts */
-    void *driver;   /* private: where it is in the system's hands */
-    uint32_t has;   /* private: what is to be given back, and how far it is */
-    uint32_t index; /* private: its place there */
+    size_t size;    /* in bytes, or number of buffers */
+    void *driver;   /* private: the driver that it is submitted to */
+    uint32_t flags; /* private: what it holds, and its progress */
+    uint32_t index; /* private: its slot in the driver */
 } aw_io;
 
 AW_API extern const aw_future_type aw_io_type;
 
-/* What `wants` says. A kind of one's own answers the first five; the others are calls of descriptors. */
+/* Values of `wants`. A type of your own handles the first five; the rest is for descriptors. */
 enum {
     AW_IO_READ,
     AW_IO_WRITE,
@@ -76,16 +88,38 @@ static inline aw_io aw__io(aw_conn *c, uint32_t what, const void *data, size_t s
     return io;
 }
 
-/* `out` is how many bytes, which may be fewer than asked for; 0 at the end of what can be read; or a negative errno:
- * -EBADF when the connection is closed, or NULL; -EACCES when the program was forbidden to use io_uring any more (see
- * aw_io_counters). Cancelled, nothing was read or written. */
+/* `out` is the number of bytes, which may be fewer than asked for; 0 at the end of the data; or a
+ * negative errno. If cancelled, nothing was read or written.
+ *
+ * Errors of all operations on descriptors, including accepts, connects and datagrams (awake/net.h,
+ * awake/udp.h). From the library:
+ *   -EBADF       the connection was closed, before or meanwhile (a reference keeps its memory:
+ *                aw_conn_keep); or it is NULL
+ *   -EOPNOTSUPP  this type of connection has no such call; a read or write of a borrowed descriptor
+ *   -EINVAL      more than 1024 buffers
+ *   -ESHUTDOWN   the runtime ended during the wait; you can use the connection with another runtime
+ * Only when the operation has to wait:
+ *   -ENXIO       no runtime: the thread is not in one, and has not entered one (aw_enter)
+ *   -ENOTSUP     the runtime has its own way to sleep (awake/seam.h)
+ *   -EACCES      the program may no longer use io_uring (see aw_io_counters)
+ *   -EOWNERDEAD  in the child of a fork, the runtime is the parent's
+ *   -ENOMEM, -EMFILE, -ENFILE, -ENOSPC
+ *                no memory; no descriptor for the runtime to wait with; too many watches
+ *                (/proc/sys/fs/epoll/max_user_watches)
+ * From the kernel, all errors of recv(2), send(2), read(2) and write(2). Often:
+ *   -ECONNRESET  the peer reset the connection; reported once, then reads are at the end
+ *   -EPIPE       a write after the peer closed, or after aw_shutdown; no signal is raised
+ *   -ETIMEDOUT   the peer does not answer (see aw_conn_keepalive); AW_TIMEOUT reports in its own
+ *                `out`
+ *   -EHOSTUNREACH, -ENETUNREACH, -ENETDOWN, -ENOBUFS, -EIO */
 static inline aw_io aw_read(aw_conn *c, void *buf, size_t size) {
     return aw__io(c, AW_IO_READ, buf, size);
 }
 static inline aw_io aw_write(aw_conn *c, const void *buf, size_t size) {
     return aw__io(c, AW_IO_WRITE, buf, size);
 }
-/* Several buffers at once, of descriptors at most 1024 (-EINVAL); the array is borrowed too. */
+/* Several buffers in one call; for descriptors at most 1024 (-EINVAL). The array is borrowed
+ * too. */
 static inline aw_io aw_readv(aw_conn *c, const struct iovec *parts, int count) {
     return aw__io(c, AW_IO_READV, parts, (size_t)count);
 }
@@ -93,13 +127,17 @@ static inline aw_io aw_writev(aw_conn *c, const struct iovec *parts, int count) 
     return aw__io(c, AW_IO_WRITEV, parts, (size_t)count);
 }
 
-/* No more will be written: the other end reads to its end. Reading goes on. */
+/* Stop writing: the peer reads to the end. You can still read. `out` is 0, also if nothing is left
+ * to shut down: it was shut down before, or the peer reset the connection. Otherwise a negative
+ * errno: -EBADF: closed, or NULL; -ENOTCONN: a socket that was never connected; -ENOTSOCK: not a
+ * socket (a pipe); -EOPNOTSUPP: a borrowed descriptor. It never waits, and needs no runtime. */
 static inline aw_io aw_shutdown(aw_conn *c) {
     return aw__io(c, AW_IO_SHUTDOWN, NULL, 0);
 }
 
-/* 0 when a read, or a write, would not block just now (it may give an error); for libraries that do the call
- * themselves, and need not take all there is: the next wait is over at once while there is more. Descriptors only. */
+/* Wait until a read (or write) would not block; it may fail. `out` is 0. For libraries that make
+ * the call themselves. You need not take all data: the next wait ends at once while there is more.
+ * Descriptors only. */
 static inline aw_io aw_readable(aw_conn *c) {
     return aw__io(c, AW_IO_READABLE, NULL, 0);
 }
@@ -107,12 +145,12 @@ static inline aw_io aw_writable(aw_conn *c) {
     return aw__io(c, AW_IO_WRITABLE, NULL, 0);
 }
 
-/* ---- A kind of one's own ---------------------------------------------------------------------- */
+/* ---- A connection type of your own ----------------------------------------------------------- */
 
 typedef struct aw_conn_type {
-    size_t self_size; /* of this struct: it may grow */
+    size_t self_size; /* of this struct, which may grow */
     const char *name;
-    /* As poll and cancel of a future: `out` has the result. -EOPNOTSUPP for what it cannot do. */
+    /* Like poll and cancel of a future; `out` is the result. -EOPNOTSUPP for unsupported calls. */
     aw_poll (*poll)(aw_io *op, aw_cx *cx);
     aw_poll (*cancel)(aw_io *op, aw_cx *cx);
     void (*close)(aw_conn *c);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/leaf.h: the smallest futures. They need no runtime and no memory. */
+ * awake/leaf.h: ready, never, poll_fn, yield: small futures that need no runtime and no memory.
+ *
+ *     AW_AWAIT(self->y, aw_yield_now());                let other tasks run
+ *     AW_AWAIT(self->f, aw_poll_fn_of(check, &state));  a function as a future */
 #ifndef AWAKE_LEAF_H
 #define AWAKE_LEAF_H
 
@@ -9,7 +12,7 @@
 AW_C_BEGIN
 
 /* Ready at once with a value. AW_READY_OF(T) is the type for any T; int, long and pointers have
- * names. A value can be made with AW_READY_VALUE(type, value). May be moved between polls. */
+ * named types. Make a value with AW_READY_VALUE(type, value). May be moved between polls. */
 /* aw-future: aw_ready */
 #define AW_READY_OF(T)                                                                             \
     struct {                                                                                       \
@@ -21,7 +24,7 @@ typedef AW_READY_OF(long) aw_ready_long;
 typedef AW_READY_OF(void *) aw_ready_ptr;
 
 AW_API extern const aw_future_type aw_ready_type;     /* for int */
-AW_API extern const aw_future_type aw_ready_any_type; /* for any other */
+AW_API extern const aw_future_type aw_ready_any_type; /* for all others */
 
 #define AW_READY_VALUE(type, ...) ((type){AW_FUTURE_INIT(&aw_ready_any_type), __VA_ARGS__})
 
@@ -34,7 +37,7 @@ static inline aw_ready_ptr aw_ready_pointer(void *value) {
     return f;
 }
 
-/* Never ready. Counts as a wait on the outside: a task that awaits it is not reported as stuck. */
+/* Never ready. Counts as waiting for an outside event: its task is not reported as stuck. */
 /* aw-future: aw_never */
 typedef struct aw_never {
     aw_future future;
@@ -48,8 +51,8 @@ static inline aw_never aw_never_ready(void) {
     return f;
 }
 
-/* A function and a pointer as a future. `poll` keeps the contract of aw_future_type.poll; it writes
- * its output to `*out`. `cancel` may be NULL when `poll` holds nothing while pending. */
+/* A function and a pointer as a future. `poll` follows the contract of aw_future_type.poll and
+ * writes its output to `*out`. `cancel` may be NULL if `poll` holds nothing while it is pending. */
 typedef aw_poll aw_poll_fn_call(void *arg, aw_cx *cx, int *out);
 /* aw-future: aw_poll_fn */
 typedef struct aw_poll_fn {
@@ -71,7 +74,14 @@ static inline aw_poll_fn aw_poll_fn_of(aw_poll_fn_call *poll, void *arg) {
     return aw_poll_fn_with(poll, NULL, arg);
 }
 
-/* Pending once, so that the others may run first: behind timers and I/O. */
+/* Pending once. These run first: the tasks that are ready now, and the tasks that timers or I/O
+ * make ready before this task's turn comes again.
+ *
+ * With workers, only tasks, timers and descriptors of the current worker (fibers included) run
+ * first. An idle worker may steal the task and run it at once.
+ *
+ * Each yield costs one clock read if a timer is set, and one system call if a descriptor is
+ * registered ("uring": if completions are available). Tasks that yield together share this cost. */
 /* aw-future: aw_yield */
 typedef struct aw_yield {
     aw_future future;

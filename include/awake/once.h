@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/once.h: something is made once, by whoever comes first; the others wait for it.
+ * awake/once.h: the first caller initialises a value; later callers wait for it.
  *
- *     static AW_ONCE_CELL(struct config) config;                all zero: it is not there
+ *     static AW_ONCE_CELL(struct config) config;                all zero: not initialised
  *
- *     AW_AWAIT(self->enter, aw_once_enter(&config));            `out` is 0: it is there; 1: this one makes it
+ *     AW_AWAIT(self->enter, aw_once_enter(&config));            `out` is 0: done; 1: initialise it
  *     if (self->enter.out == 1) {
  *         AW_AWAIT(self->load, AW_CALL(load, ...));             may await, and fail
  *         if (self->load.out == 0) aw_once_set(&config, self->load.result);
- *         else aw_once_give_up(&config);                        the next one that waits has to make it
+ *         else aw_once_give_up(&config);                        then the next waiter does it
  *     }
- *     struct config *c = aw_once_get(&config);                  NULL: it is not there
+ *     struct config *c = aw_once_get(&config);                  NULL: not initialised
  *
- * Who makes it calls aw_once_set or aw_once_give_up, exactly once; one that is cancelled meanwhile gives up in its cleanup.
- * Discarding an enter that had finished gives up, too. Tasks of any runtime, fibers and plain threads (aw_wait) may use
- * the same one. */
+ * If `out` is 1, call aw_once_set or aw_once_give_up exactly once. If you are cancelled meanwhile,
+ * give up in your cleanup. Discarding a finished enter gives up too. Tasks of any runtime, fibers
+ * and plain threads (aw_wait) may use the same cell. */
 #ifndef AWAKE_ONCE_H
 #define AWAKE_ONCE_H
 
+#include <awake/detail/waiter.h>
 #include <awake/wait.h>
 
 AW_C_BEGIN
 
-/* Without a value: all zero is ready for use. Must outlive its waiters and each call; nothing to free. */
+/* Without a value. All zero is ready for use. Must outlive its waiters and each call; nothing to
+ * free. Its members are private. */
 typedef struct aw_once {
     uint32_t state; /* atomic: once.c */
     uint32_t lock;
@@ -40,7 +42,7 @@ typedef struct aw_once {
         T value;                                                                                   \
     }
 
-/* A pointer to the value; NULL: it is not there. One that was seen stays. */
+/* A pointer to the value, or NULL: not initialised. Once set, the value stays. */
 #define aw_once_get(cell)                                                                          \
     __extension__({                                                                                \
         __typeof__(cell) aw__cell = (cell);                                                        \
@@ -48,7 +50,7 @@ typedef struct aw_once {
         if (!aw_once_is_done(&aw__cell->once)) aw__value = NULL;                                   \
         aw__value;                                                                                 \
     })
-/* By the one who makes it. */
+/* By the caller that initialises. */
 #define aw_once_set(cell, ...)                                                                     \
     __extension__({                                                                                \
         __typeof__(cell) aw__cell = (cell);                                                        \
@@ -59,14 +61,14 @@ typedef struct aw_once {
 #define aw_once_enter(cell)     aw_once_begin(&(cell)->once)
 #define aw_once_try_enter(cell) aw_once_try_begin(&(cell)->once)
 
-/* ---- The same without a value ----------------------------------------------------------------- */
+/* ---- The same without a value ---------------------------------------------------------------- */
 
-/* What was done before aw_once_done is visible to who sees that it is done. */
+/* Whatever happened before aw_once_done is visible after this has returned true. */
 AW_API bool aw_once_is_done(const aw_once *o);
-/* By the one who makes it; otherwise they end the program with a message. */
+/* By the caller that initialises; any other call aborts with a message. */
 AW_API void aw_once_done(aw_once *o);
 AW_API void aw_once_undone(aw_once *o);
-/* Without waiting: 0: it is done; 1: this one makes it; -EAGAIN: another one does. */
+/* Without waiting: 0: done; 1: initialise it; -EAGAIN: another caller does. */
 AW_API int aw_once_try_begin(aw_once *o);
 
 /* aw-future: aw_once_begin */
@@ -77,7 +79,7 @@ typedef struct aw_once_future {
 
 AW_API extern const aw_future_type aw_once_begin_type;
 
-/* `out` is 0: it is done; 1: this one makes it. */
+/* `out` is 0: done; 1: initialise it. */
 static inline aw_once_future aw_once_begin(aw_once *o) {
     aw_once_future f = {AW__WAITER_INIT(&aw_once_begin_type, 0), o};
     return f;

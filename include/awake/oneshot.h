@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/oneshot.h: one value from one sender to one receiver, in storage of the caller's.
+ * awake/oneshot.h: one value from one sender to one receiver, in your storage.
  *
  *     AW_ONESHOT(int) reply;                       zeroed; outlives both sides
- *     aw_oneshot_send(&reply, 42);                 any thread: 0, or -EPIPE when nobody will receive
+ *     aw_oneshot_send(&reply, 42);                 any thread: 0; -EPIPE: the receiver closed
  *     AW_AWAIT(self->r, aw_oneshot_recv(&reply));  `out` is 0: the value is in reply.value;
  *                                                  -EPIPE: the sender closed without sending
  *
- * Either side may move between tasks and threads. Closing a side twice, or after the value went
- * through, is harmless. */
+ * Either side may move between tasks and threads. You may close a side twice, or after the value
+ * went through. */
 #ifndef AWAKE_ONESHOT_H
 #define AWAKE_ONESHOT_H
 
@@ -16,11 +16,12 @@
 
 AW_C_BEGIN
 
+/* Its members are private. */
 typedef struct aw_oneshot {
     uint32_t lock;
     uint32_t state;
     struct aw_oneshot_future *receiver; /* waits for the value */
-    struct aw_oneshot_future *closed;   /* waits for the receiver to go away */
+    struct aw_oneshot_future *closed;   /* waits for the receiver to close */
 } aw_oneshot;
 
 #define AW_ONESHOT(T)                                                                              \
@@ -36,8 +37,8 @@ typedef struct aw_oneshot {
 #endif
 /* clang-format on */
 
-/* Send the value: 0; -EPIPE when the receiver is gone; -EALREADY when one was sent, or the sender has
- * closed. On failure the value is still the caller's. */
+/* 0; -EPIPE: the receiver has closed; -EALREADY: a value was sent, or the sender has closed. On
+ * failure the value is still yours. */
 #define aw_oneshot_send(c, ...)                                                                    \
     __extension__({                                                                                \
         __typeof__((c)->value) aw__value = (__VA_ARGS__);                                          \
@@ -45,19 +46,18 @@ typedef struct aw_oneshot {
     })
 AW_API int aw__oneshot_send(aw_oneshot *c, void *slot, const void *value, size_t size);
 
-/* The sender will not send: a waiting receiver ends with -EPIPE. */
+/* No value will be sent: a waiting receiver ends with -EPIPE. */
 #define aw_oneshot_close_sender(c) aw__oneshot_close_sender(&(c)->channel)
 AW_API void aw__oneshot_close_sender(aw_oneshot *c);
-/* The receiver does not want it any more: sends fail from now on. A value that was sent before can
- * still be received. */
+/* No value is wanted: later sends fail. A value that was sent before can still be received. */
 #define aw_oneshot_close_receiver(c) aw__oneshot_close_receiver(&(c)->channel)
 AW_API void aw__oneshot_close_receiver(aw_oneshot *c);
 
-/* Without waiting: 0, the value is in c->value and taken; -EAGAIN; -EPIPE. */
+/* Without waiting: 0: the value is in c->value, and taken; -EAGAIN; -EPIPE. */
 #define aw_oneshot_try_recv(c) aw__oneshot_try_recv(&(c)->channel)
 AW_API int aw__oneshot_try_recv(aw_oneshot *c);
 
-/* For the sender: whether the receiver is gone, or has the value. */
+/* For the sender: whether the receiver has closed, or has the value. */
 #define aw_oneshot_is_closed(c) aw__oneshot_is_closed(&(c)->channel)
 AW_API bool aw__oneshot_is_closed(aw_oneshot *c);
 
@@ -74,10 +74,9 @@ typedef struct aw_oneshot_future {
 AW_API extern const aw_future_type aw_oneshot_recv_type;
 AW_API extern const aw_future_type aw_oneshot_closed_type;
 
-/* Receive it. Discarding one that had finished leaves the value in the channel, to be received
- * again. */
+/* Receive. If you discard a finished receive, the value can be received again. */
 #define aw_oneshot_recv(c) aw__oneshot_future(&aw_oneshot_recv_type, &(c)->channel)
-/* For the sender: wait until the receiver is gone (or has the value). `out` is 0. */
+/* For the sender: waits until the receiver has closed, or has the value. `out` is 0. */
 #define aw_oneshot_closed(c) aw__oneshot_future(&aw_oneshot_closed_type, &(c)->channel)
 
 static inline aw_oneshot_future aw__oneshot_future(const aw_future_type *type, aw_oneshot *c) {

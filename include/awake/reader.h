@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/reader.h: reading through a buffer: lines, parts with a delimiter, everything to the end.
+ * awake/reader.h: buffered reading: lines, parts with a delimiter, everything to the end.
  *
- *     char room[4096];
- *     aw_reader r = aw_reader_of(conn, room, sizeof room);
+ *     char buf[4096];
+ *     aw_reader r = aw_reader_of(conn, buf, sizeof buf);
  *     while ((n = aw_await(aw_reader_line(&r))) > 0)             in a fiber; otherwise AW_AWAIT
  *         printf("%.*s\n", (int)r.item.size, r.item.data);
  *     n is 0 at the end, or a negative errno
  *
- * What was read and not taken stays in the buffer, also when the future that read it is cancelled or fails, and when
- * it finished and is discarded before anything else is read: the next one finds it. (Discarded later, it is lost: it
- * cannot come behind what followed it.) One task at a time; two at once get -EBUSY. The connection is borrowed; it is
- * written to as before. */
+ * Input that is not taken stays in the buffer, also when a future is cancelled or fails. If you
+ * discard a finished future before you use the reader again, its input is put back. (Later it is
+ * lost: it cannot go behind newer input.) One task at a time; a second future gets -EBUSY. The
+ * connection is borrowed. You can still write to it. */
 #ifndef AWAKE_READER_H
 #define AWAKE_READER_H
 
@@ -21,29 +21,30 @@ AW_C_BEGIN
 
 typedef struct aw_reader {
     aw_conn *conn;
-    aw_slice
-        item; /* what the last line, part or frame was: it lies in the buffer, until the next call for this reader */
-    bool terminated; /* its delimiter was there: only the last one may have none */
-    bool ended;      /* nothing more comes from the connection */
+    /* The last line, part or frame. It is in the buffer, until the next call for this reader. */
+    aw_slice item;
+    bool terminated; /* `item` had a delimiter; only the last one may have none */
+    bool ended;      /* the connection is at its end */
     /* Private. */
     char *buf;
-    size_t capacity, start, end; /* what is there is buf[start] to buf[end] */
+    size_t capacity, start, end; /* unread input: buf[start] to buf[end] */
     const void *user;            /* the future that reads now */
-    size_t turn;                 /* counts who took from it: only the last one may give back */
+    size_t epoch;                /* changes with each use; until then a discard puts back */
     const aw_allocator *allocator;
 } aw_reader;
 
-/* With a buffer of the caller's, which is at least as long as the longest line or part, its delimiter included. Without any
- * (all zero) everything is -EINVAL. */
+/* With your buffer. It must hold the longest line or part with its delimiter. Without a buffer (all
+ * zero) every future gives -EINVAL. */
 static inline aw_reader aw_reader_of(aw_conn *c, void *buf, size_t size) {
     aw_reader r = {c, {NULL, 0}, false, false, (char *)buf, size, 0, 0, NULL, 0, NULL};
     return r;
 }
-/* With a buffer of its own. 0 or -ENOMEM. aw_reader_free does not touch the connection, and may be called for any. */
+/* With an allocated buffer. 0 or -ENOMEM. aw_reader_free works for any reader, and does not touch
+ * the connection. */
 AW_API int aw_reader_init(aw_reader *r, aw_conn *c, size_t size);
 AW_API void aw_reader_free(aw_reader *r);
 
-/* What is in the buffer now, without waiting; and: so many of it are taken. */
+/* Peek: the bytes in the buffer, without waiting. Consume: take `size` of them. */
 static inline aw_slice aw_reader_peek(const aw_reader *r) {
     aw_slice s = {r->buf + r->start, r->end - r->start};
     return s;
@@ -52,16 +53,16 @@ AW_API void aw_reader_consume(aw_reader *r, size_t size);
 
 /* aw-future: aw_reader_future */
 typedef struct aw_reader_future {
-    AW__CALLS; /* `done`: bytes that were taken out of the reader */
+    AW__CALLS; /* `done`: bytes taken from the reader */
     aw_reader *reader;
     char *data;
-    size_t size; /* of data; or the limit */
+    size_t size; /* of `data`, or the limit */
     aw_bytes *into;
-    size_t seen; /* private: so many bytes of the buffer have no delimiter */
-    size_t back; /* private: what goes back into the buffer if nobody takes the output, */
-    size_t turn; /* and it is still its turn */
+    size_t seen;  /* private: bytes searched without a delimiter */
+    size_t back;  /* private: bytes that a discard puts back, */
+    size_t epoch; /* private: if the reader is still in this epoch */
     int delimiter;
-    bool strip; /* private: a line: \r\n ends it, too */
+    bool strip; /* private: a line, which may end in \r\n */
 } aw_reader_future;
 
 AW_API extern const aw_future_type aw_reader_fill_type;
@@ -78,24 +79,25 @@ static inline aw_reader_future aw__reader(const aw_future_type *type, aw_reader 
     return f;
 }
 
-/* Until at least so many bytes are there to be peeked at: `out` is how many are, fewer only at the end. -EMSGSIZE:
- * the buffer is smaller than that. */
-static inline aw_reader_future aw_reader_fill(aw_reader *r, size_t least) {
-    return aw__reader(&aw_reader_fill_type, r, NULL, least, NULL, 0, false);
+/* Waits until at least `min` bytes can be peeked at. `out` is the number, less than `min` only at
+ * the end. -EMSGSIZE: the buffer is smaller. */
+static inline aw_reader_future aw_reader_fill(aw_reader *r, size_t min) {
+    return aw__reader(&aw_reader_fill_type, r, NULL, min, NULL, 0, false);
 }
-/* As aw_read: some bytes, 0 at the end. What is at least as large as the buffer is read without it: then only `data`
- * has it, also when nobody takes the output. */
+/* As aw_read: some bytes, 0 at the end. If `size` is at least that of the buffer, it reads directly
+ * into `data`; a discard then does not put the bytes back. */
 static inline aw_reader_future aw_reader_read(aw_reader *r, void *data, size_t size) {
     return aw__reader(&aw_reader_read_type, r, data, size, NULL, 0, false);
 }
-/* As aw_read_exact. What fits into the buffer is taken whole or not at all (`done` is `size` or 0). */
+/* As aw_read_exact. If `size` fits into the buffer, it takes all or nothing (`done` is `size` or
+ * 0). */
 static inline aw_reader_future aw_reader_read_exact(aw_reader *r, void *data, size_t size) {
     return aw__reader(&aw_reader_read_exact_type, r, data, size, NULL, 0, false);
 }
 
-/* The bytes before the next `delimiter`, as r->item; the delimiter is taken too. `out`: 1; 0 at the end; -EMSGSIZE:
- * more than `limit`, or than the buffer can hold: nothing is taken then, and who wants to go on consumes some. What
- * comes before the end without a delimiter is an item as well. */
+/* The bytes before the next `delimiter`, as r->item; the delimiter is taken too. `out`: 1; 0 at the
+ * end; -EMSGSIZE: more than `limit`, or than the buffer holds; nothing is taken, and you must
+ * consume some to go on. Bytes between the last delimiter and the end are an item too. */
 static inline aw_reader_future aw_reader_until(aw_reader *r, char delimiter, size_t limit) {
     return aw__reader(&aw_reader_until_type, r, NULL, limit, NULL, (unsigned char)delimiter, false);
 }
@@ -107,9 +109,9 @@ static inline aw_reader_future aw_reader_line(aw_reader *r) {
     return aw_reader_line_max(r, SIZE_MAX);
 }
 
-/* The same, appended to `into`, which is empty in the beginning: so an item may be longer than the buffer. `out`: 1;
- * 0 at the end; -EMSGSIZE when `into` would have more than `limit`; -ENOMEM. Cancelled, or after an error, what has
- * been taken is there: another one goes on with it. */
+/* The same, appended to `into`, which must be empty at first. So an item may be longer than the
+ * buffer. `out`: 1; 0 at the end; -EMSGSIZE: `into` would exceed `limit`; -ENOMEM. After a cancel
+ * or an error `into` has what was taken: call again to go on. */
 static inline aw_reader_future aw_reader_until_into(aw_reader *r, char delimiter, aw_bytes *into,
                                                     size_t limit) {
     return aw__reader(&aw_reader_gather_type, r, NULL, limit, into, (unsigned char)delimiter,
@@ -118,8 +120,8 @@ static inline aw_reader_future aw_reader_until_into(aw_reader *r, char delimiter
 static inline aw_reader_future aw_reader_line_into(aw_reader *r, aw_bytes *into, size_t limit) {
     return aw__reader(&aw_reader_gather_type, r, NULL, limit, into, '\n', true);
 }
-/* All that comes, appended. `out`: how many bytes this one has appended. -EMSGSIZE when there is more than fits
- * into `limit`, counted with what was in `into` before; -ENOMEM. */
+/* Everything up to the end, appended. `out`: bytes that this call appended. -EMSGSIZE: `into`, with
+ * what it had before, would exceed `limit`; -ENOMEM. */
 static inline aw_reader_future aw_reader_read_to_end(aw_reader *r, aw_bytes *into, size_t limit) {
     return aw__reader(&aw_reader_gather_type, r, NULL, limit, into, -1, false);
 }

@@ -5,8 +5,8 @@
  *     aw_addr found[8];
  *     AW_AWAIT(self->resolve, aw_resolve(self->found, 8, "example.org", 80));     `out`: how many
  *
- * Asks the system (getaddrinfo: hosts file, name servers), on a thread for blocking calls. A numeric address is
- * answered at once and needs none. */
+ * Calls getaddrinfo (hosts file, name servers) on a thread for blocking calls. A numeric address is
+ * answered at once, without a thread. */
 #ifndef AWAKE_RESOLVE_H
 #define AWAKE_RESOLVE_H
 
@@ -18,13 +18,13 @@ AW_C_BEGIN
 
 struct aw__lookup;
 
-/* `out` is how many were found and stored, at least 1 and at most `max`, the one to try first first; or a negative errno:
- * -ENOENT: there is no such name, or it has no address; -EAGAIN: the name server did not answer, or no thread can be
- * started: try again later; -EIO: it answered with a failure; -EINVAL: that is no name; -ENODEV: no interface of that name
- * behind the '%' of a numeric address; -ENOMEM, -ENXIO outside a runtime.
+/* `out` is the number of addresses stored, 1 to `max`, best first; or a negative errno: -ENOENT: no
+ * such name, or it has no address; -EAGAIN: no answer from the name server, or no thread can be
+ * started: try later; -EIO: the name server failed; -EINVAL: not a name; -ENODEV: no interface of
+ * the name after '%' in a numeric address; -ENOMEM; -ENXIO: outside a runtime.
  *
- * The name is borrowed until the first poll has returned. Cancelled it is gone at once: the thread is left to finish by
- * itself, with memory of its own. */
+ * The name is borrowed until the first poll has returned. A cancel ends it at once; the thread
+ * finishes on its own, with memory of its own. */
 /* aw-future: aw_resolve */
 typedef struct aw_resolve_future {
     AW_FRAME(int);
@@ -32,8 +32,8 @@ typedef struct aw_resolve_future {
     int max;
     uint16_t port;
     const char *name;
-    struct aw__lookup *lookup;            /* private, as all that follows */
-    const struct aw_allocator *allocator; /* of `to`, with room for `max`, where all are wanted */
+    struct aw__lookup *lookup;            /* private, like all below */
+    const struct aw_allocator *allocator; /* of `to`, if all addresses are wanted */
     aw_blocking_future job;
 } aw_resolve_future;
 

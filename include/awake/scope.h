@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/scope.h: tasks that borrow: a scope ends only when all that was spawned into it has ended.
+ * awake/scope.h: tasks that may borrow: a scope ends only when all its tasks have ended.
  *
  *     AW_ASYNC(int, fetch_all, aw_scope *scope; const char **urls; struct page *pages; int n;) {
  *         AW_BEGIN;                                                          the body
  *         for (int i = 0; i < self->n; i++)
- *             aw_scope_spawn(self->scope, AW_CALL(fetch, .url = self->urls[i], .into = &self->pages[i]));
+ *             aw_scope_spawn(self->scope,
+ *                            AW_CALL(fetch, .url = self->urls[i], .into = &self->pages[i]));
  *         AW_RETURN(0);
  *         AW_END;
  *     }
@@ -13,52 +14,41 @@
  *     AW_ASYNC(int, show, struct page pages[10]; AW_SCOPE(struct fetch_all) s;) {
  *         AW_BEGIN;
  *         AW_AWAIT_SCOPE(self->s, AW_CALL(fetch_all, .pages = self->pages, ...));
- *         if (self->s.out == 0) ...                                          all of them are there
+ *         if (self->s.out == 0) ...                                          all pages are there
  *
  *     int n = aw_await_scope(AW_CALL(fetch_all, ...));                       the same in a fiber
  *
- * A scope is a future with a body, which is an async function or a fiber that has a member `aw_scope *scope`.
- * The body, and all that was spawned into the scope, may spawn into it. These children are tasks, on any worker.
- * They may borrow whatever outlives the scope: members of who awaits it, locals of a fiber that does; but not
- * what the body itself has, which may end before them.
+ * A scope is a future with a body: an async function or a fiber with a member `aw_scope *scope`.
+ * The body and everything spawned into the scope may spawn into it. These children are tasks and
+ * run on any worker. They may borrow what outlives the scope: members of the frame that awaits it,
+ * locals of the fiber that awaits it. They must not borrow from the body, which may end first.
  *
- *   It ends when the body and all children have. `out` is 0, and the output of the body is in `body.out`; or
- *   the first error: a negative output (of a type that carries errors) or a failed task (AW_FAIL), of a child
- *   or of the body. Then the others are cancelled and waited for, and what they had finished is discarded. So
- *   is every output of a child: what it has to say it writes to what it borrows. A child that others cancel,
- *   because the runtime ends, counts as -ECANCELED.
+ * A scope ends when its body and all children have. `out` is 0, and the body's output is in
+ * `body.out`; or it is the first error of a child or of the body: a negative output (of a type that
+ * carries errors), or a failed task (AW_FAIL). The first error cancels all the rest; the scope
+ * waits for it and discards its outputs. Outputs of children are always discarded: write results to
+ * borrowed memory. A child that is cancelled from outside, because the runtime ends, counts as
+ * -ECANCELED.
  *
- *   Cancelled, it cancels body and children and waits until they are gone. It is finished if all of them were.
+ * Cancelling a scope cancels the body and the children and waits for their end. The scope ends
+ * finished if all of them finished.
  *
- *   Who polls one by hand and ends while it runs is caught, with the scope's chain: an async function, a task, the
- *   future of block_on that has it in its frame, a fiber that has it on its stack. Under an executor of one's own,
- *   outside a task, it is caught only when its memory is moved, freed or overwritten. */
+ * A scope must end before the memory that contains it. If you poll it yourself and leave early, the
+ * program aborts with the scope's await chain: this is checked at the end of an async function, a
+ * task or a block_on future with the scope in its frame, and of a fiber with the scope on its
+ * stack. Under your own executor, outside a task, it is noticed only when the memory is moved,
+ * freed or overwritten. */
 #ifndef AWAKE_SCOPE_H
 #define AWAKE_SCOPE_H
 
+#include <awake/detail/scope.h>
 #include <awake/fiber.h>
 #include <awake/task.h>
 #include <awake/wait.h>
 
 AW_C_BEGIN
 
-/* What all scopes begin with. Only `out` is for the user. */
-#define AW__SCOPE_HEAD                                                                             \
-    aw_future future;                                                                              \
-    int out;                                                                                       \
-    uint32_t body_at, member_at; /* the body, and its member `scope` */                            \
-    uint32_t open;               /* atomic: says that this is a scope, and not over */             \
-    uint32_t lock;               /* guards what follows */                                         \
-    int error;                   /* the first */                                                   \
-    bool ending, cut, body_ended, body_won, armed, outside;                                        \
-    uint32_t limit;                                                                                \
-    size_t count, running; /* children that have not ended; of these, those that have begun */     \
-    aw_runtime *runtime;                                                                           \
-    aw_waker waker; /* borrowed */                                                                 \
-    aw__open opened;                                                                               \
-    aw__members members[3]; /* by their state: scope.c */                                          \
-    aw__waiters rooms
-
+/* Its members are private, except `out`. */
 typedef struct __attribute__((may_alias)) aw_scope {
     AW__SCOPE_HEAD;
 } aw_scope;
@@ -72,82 +62,54 @@ typedef struct __attribute__((may_alias)) aw_scope {
 
 AW_API extern const aw_future_type aw_scope_type;
 
-/* Spawn into a scope: by its body and its children, on the runtime that polls the scope. 0, or why it failed, as
- * for aw_spawn: then the unstarted future has been cancelled. -ECANCELED also when the scope is ending. */
+/* Spawn into a scope, from its body or a child, on the runtime that polls the scope. Returns 0, or
+ * an error as for aw_spawn: then the unstarted future has been cancelled. -ECANCELED also if the
+ * scope is ending. */
 #define aw_scope_spawn(scope, ...)             AW__SCOPE_SPAWN(scope, NULL, __VA_ARGS__)
 #define aw_scope_spawn_named(scope, name, ...) AW__SCOPE_SPAWN(scope, "" name, __VA_ARGS__)
-#define AW__SCOPE_SPAWN(scope, name, ...)                                                          \
-    __extension__({                                                                                \
-        AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \
-        __typeof__(__VA_ARGS__) aw__spawned = (__VA_ARGS__);                                       \
-        static const aw_place aw__at = {__FILE__, __LINE__, name};                                 \
-        aw_scope_spawn_future((scope), &aw__spawned.future, sizeof aw__spawned, &aw__at);          \
-    })
-/* The erased form. */
-AW_API int aw_scope_spawn_future(aw_scope *scope, aw_future *f, size_t size, const aw_place *place);
+/* The type-erased form. */
+AW_API int aw_scope_spawn_future(aw_scope *scope, aw_future *f, size_t size,
+                                 const aw_location *location);
 
-/* How many children there are that have not ended, at this moment. */
+/* The number of children that have not ended, at this moment. */
 AW_API size_t aw_scope_count(const aw_scope *scope);
 
-/* At most so many children run at once (0: any number, as at first). One too many is spawned, and begins when
- * others have ended, in the order of the spawns. The body does not count. A limit that is lowered stops nobody. */
+/* Let at most `limit` children run at once; 0, the default, means no limit. A child above the limit
+ * is spawned and starts when others have ended, in the order of the spawns. The body does not
+ * count. Lowering the limit stops no child. */
 AW_API void aw_scope_limit(aw_scope *scope, uint32_t limit);
 
-/* Wait until a child that is spawned now would begin at once, so that children do not pile up. `out` is 0, or
- * -ECANCELED: the scope is ending. Nothing is reserved: several that wait are all told. A child that waits for
- * room keeps its own place meanwhile. */
-/* aw-future: aw_scope_room */
-typedef struct aw_scope_room_future {
+/* Wait until a child spawned now would start at once, so that children do not pile up. `out` is 0,
+ * or -ECANCELED: the scope is ending. Nothing is reserved: a free slot wakes all waiters. A child
+ * that waits here keeps its own slot. */
+/* aw-future: aw_scope_slot */
+typedef struct aw_scope_slot_future {
     AW__WAITER;
     aw_scope *scope;
-} aw_scope_room_future;
+} aw_scope_slot_future;
 
-AW_API extern const aw_future_type aw_scope_room_type;
+AW_API extern const aw_future_type aw_scope_slot_type;
 
-static inline aw_scope_room_future aw_scope_room(aw_scope *scope) {
-    aw_scope_room_future f = {AW__WAITER_INIT(&aw_scope_room_type, 0), scope};
+static inline aw_scope_slot_future aw_scope_slot(aw_scope *scope) {
+    aw_scope_slot_future f = {AW__WAITER_INIT(&aw_scope_slot_type, 0), scope};
     return f;
 }
 /* The same without waiting: 0, -EAGAIN, -ECANCELED. */
-AW_API int aw_scope_try_room(aw_scope *scope);
+AW_API int aw_scope_try_slot(aw_scope *scope);
 
 /* Values of a named type: typedef AW_SCOPE(struct fetch_all) fetch_scope; */
 #ifndef __cplusplus
-#define AW_SCOPE_OF(T, ...)                                                                        \
-    ((T){.future = AW_FUTURE_INIT(&aw_scope_type),                                                 \
-         .body_at = offsetof(T, body),                                                             \
-         .member_at = AW__SCOPE_MEMBER(T),                                                         \
-         .body = __VA_ARGS__})
-/* Where it is, if it is one. */
-#define AW__SCOPE_MEMBER(T)                                                                        \
-    (offsetof(T, body.scope) + 0 * sizeof(_Generic(((T *)0)->body.scope, aw_scope * : 0)))
-
+#define AW_SCOPE_OF(T, ...)        AW__SCOPE_OF(T, __VA_ARGS__)
 #define AW_AWAIT_SCOPE(child, ...) AW_AWAIT(child, AW_SCOPE_OF(__typeof__(child), __VA_ARGS__))
 
 /* ---- In a fiber -------------------------------------------------------------------------------
  *
- *     T   aw_await_scope(body)              T is a signed integer: the body's output, or the scope's error
- *     int aw_await_scope_into(&out, body)   any output: 0, or an error and `out` is untouched
+ *     T   aw_await_scope(body)              T is a signed integer: the body's output, or the error
+ *     int aw_await_scope_into(&out, body)   any output: 0, or an error and `out` untouched
  *
- * -ECANCELED when the fiber is cancelled, after the children are gone. */
-#define aw_await_scope(...)                                                                        \
-    __extension__({                                                                                \
-        AW__FIBER_SCOPE(__VA_ARGS__);                                                              \
-        AW__ASSERT_ERRNO(aw__scoped.body.out);                                                     \
-        (__typeof__(aw__scoped.body.out))(aw__err ? aw__err : aw__scoped.body.out);                \
-    })
-#define aw_await_scope_into(result, ...)                                                           \
-    __extension__({                                                                                \
-        AW__FIBER_SCOPE(__VA_ARGS__);                                                              \
-        if (!aw__err) *(result) = aw__scoped.body.out;                                             \
-        aw__err;                                                                                   \
-    })
-#define AW__FIBER_SCOPE(...)                                                                       \
-    typedef __typeof__(__VA_ARGS__) aw__scoped_body;                                               \
-    typedef AW_SCOPE(aw__scoped_body) aw__scoped_type;                                             \
-    aw__scoped_type aw__scoped = AW_SCOPE_OF(aw__scoped_type, __VA_ARGS__);                        \
-    int aw__err = aw_fiber_await(&aw__scoped.future, __FILE__, __LINE__);                          \
-    if (!aw__err) aw__err = aw__scoped.out
+ * -ECANCELED if the fiber is cancelled, after the children have ended. */
+#define aw_await_scope(...)              AW__AWAIT_SCOPE(__VA_ARGS__)
+#define aw_await_scope_into(result, ...) AW__AWAIT_SCOPE_INTO(result, __VA_ARGS__)
 #endif
 
 AW_C_END

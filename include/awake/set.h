@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/set.h: a growing set of equal futures that yields each as it finishes, in any order.
+ * awake/set.h: a growing set of futures of one type that yields each as it finishes, in any order.
  *
  *     AW_ASYNC(int, all, aw_set set; aw_set_next_future next;) {
  *         AW_BEGIN;
@@ -13,13 +13,15 @@
  *         aw_set_free(&self->set);
  *         ...
  *
- * Only the children that were woken are polled. Memory is taken in blocks that double, or at once by aw_set_reserve;
- * a child never moves. Unlike futures go in as boxes. One task at a time. A set that still has children is emptied
- * with AW_AWAIT(self->clear, aw_set_clear(&self->set)), which cancels them, before it is freed. */
+ * A wake polls only the children that were woken. Memory is allocated in blocks that double, or at
+ * once by aw_set_reserve. Children never move. For futures of different types, push boxes. Use a
+ * set in one task at a time. Before you free a set that still has children, cancel them with
+ * AW_AWAIT(self->clear, aw_set_clear(&self->set)). */
 #ifndef AWAKE_SET_H
 #define AWAKE_SET_H
 
 #include <awake/alloc.h>
+#include <awake/detail/forms.h>
 #include <awake/future.h>
 
 AW_C_BEGIN
@@ -29,34 +31,33 @@ struct aw__set_child;
 
 typedef struct aw_set {
     size_t child_size;
-    size_t count;                  /* children that were pushed and not yielded yet */
-    struct aw__set_block *blocks;  /* each twice as large as the one made before */
-    struct aw__set_child *free;    /* room for more */
-    struct aw__set_child *yielded; /* room of the child that was handed out last */
+    size_t count; /* children that were pushed and not yielded yet */
+    /* Private. */
+    struct aw__set_block *blocks;  /* each twice as large as the one before */
+    struct aw__set_child *free;    /* free slots */
+    struct aw__set_child *yielded; /* slot of the child that was yielded last */
     const aw_allocator *allocator;
 } aw_set;
 
-/* Allocates nothing yet; the allocator is that of the current or entered runtime. */
+/* Allocates nothing yet. Memory comes from the allocator of the current or entered runtime. */
 AW_API void aw_set_init(aw_set *set, size_t child_size);
-/* Take the room for so many more children now, in one allocation: 0 or -ENOMEM. Without it, room is taken as
- * it is needed. */
+/* Allocate slots for `count` more children now, in one allocation: 0 or -ENOMEM. Without it, slots
+ * are allocated as they are needed. */
 AW_API int aw_set_reserve(aw_set *set, size_t count);
-/* Give the memory back. Its children must be gone: see aw_set_clear. */
+/* Free the memory. The set must have no children: see aw_set_clear. */
 AW_API void aw_set_free(aw_set *set);
 
-/* Move a future into the set: 0; -ENOMEM, or -EINVAL when it is larger than the set's children, and
- * the unstarted future has been cancelled. It is first polled by the aw_set_next that is pending,
- * or by the next. */
+/* Move a future into the set: 0, -ENOMEM, or -EINVAL if it is larger than `child_size`. On error
+ * the unstarted future has been cancelled. The pending aw_set_next, or the next one, gives
+ * it its first poll. */
 #define aw_set_push(set, ...)                                                                      \
-    __extension__({                                                                                \
-        AW__ASSERT_ALIGNED(__VA_ARGS__);                                                           \
-        __typeof__(__VA_ARGS__) aw__pushed = (__VA_ARGS__);                                        \
-        aw_set_push_future((set), &aw__pushed.future, sizeof aw__pushed);                          \
-    })
+    AW__MOVE(aw__pushed, aw_set_push_future((set), &aw__pushed.future, sizeof aw__pushed),         \
+             __VA_ARGS__)
 AW_API int aw_set_push_future(aw_set *set, aw_future *f, size_t size);
 
-/* The next child that finishes: `out` is it, readable until the next aw_set_next or aw_set_free; NULL
- * when the set is empty. Cancelled, the children stay in the set and go on at the next one. */
+/* Wait for the next child that finishes. `out` points to it until the next aw_set_next or
+ * aw_set_free. NULL: the set is empty. If cancelled, the children stay in the set, and the next
+ * aw_set_next continues them. */
 /* aw-future: aw_set_next */
 typedef struct aw_set_next_future {
     aw_future future;
@@ -64,7 +65,8 @@ typedef struct aw_set_next_future {
     aw_set *set;
 } aw_set_next_future;
 
-/* Cancel all children and discard those that finish: `out` is 0. Cannot itself be cut short. */
+/* Cancel all children, and discard the outputs of those that finish: `out` is 0. Cancelling this
+ * future does not cut it short. */
 /* aw-future: aw_set_clear */
 typedef struct aw_set_clear_future {
     aw_future future;
@@ -84,7 +86,7 @@ static inline aw_set_clear_future aw_set_clear(aw_set *set) {
     return f;
 }
 
-/* The child that was yielded, as what it is. */
+/* The yielded child by its type. */
 #define AW_SET_AS(T, next) ((T *)(void *)(next)->out)
 
 AW_C_END

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/timeout.h: give up on anything after a while.
+ * awake/timeout.h: cancel any future that takes too long.
  *
  *     AW_ASYNC(int, patient, AW_TIMEOUT(struct fetch) t;) {
  *         AW_BEGIN;
@@ -8,14 +8,22 @@
  *         if (self->t.out == -ETIMEDOUT) ...
  *         AW_RETURN(self->t.inner.out);
  *
- * `out` is 0 when the inner future finished, then its output is in `inner.out`; -ETIMEDOUT when it was
- * given up; another negative errno when there is no clock. The inner future is polled first: a value
- * that is there counts, whatever the time. When the time is up the inner future is cancelled, which may
- * take a while, and if it finishes in that while its value counts too. */
+ * `out` is
+ *
+ *   0            the inner future finished, its output is in `inner.out`
+ *   -ETIMEDOUT   the inner future was cancelled because the time was up
+ *   -ENXIO       it was cancelled because there is no runtime
+ *   -ESHUTDOWN   it was cancelled because the runtime of a plain thread ended before the deadline
+ *
+ * The inner future is polled before the clock is checked: an output that is available counts,
+ * however late it is. So a timeout of 0 takes what is available now: the bytes that the kernel has,
+ * the message in a channel. When the time is up, the inner future is polled a last time and then
+ * cancelled, which may take a while. If it finishes meanwhile, its output counts too. */
 #ifndef AWAKE_TIMEOUT_H
 #define AWAKE_TIMEOUT_H
 
 #include <awake/async.h>
+#include <awake/detail/timeout.h>
 #include <awake/time.h>
 
 AW_C_BEGIN
@@ -30,14 +38,6 @@ AW_C_BEGIN
         F inner;                                                                                   \
     }
 
-/* What all of them begin with. */
-struct __attribute__((may_alias)) aw__timeout {
-    aw_future future;
-    int out;
-    uint32_t inner_at;
-    aw_sleep timer;
-};
-
 AW_API extern const aw_future_type aw_timeout_type;
 
 #ifndef __cplusplus
@@ -45,12 +45,6 @@ AW_API extern const aw_future_type aw_timeout_type;
 /* Values of a named type: typedef AW_TIMEOUT(struct fetch) fetch_timeout; */
 #define AW_TIMEOUT_OF(T, duration, ...)    AW__TIMEOUT_OF(T, aw_sleep_for(duration), __VA_ARGS__)
 #define AW_TIMEOUT_AT_OF(T, deadline, ...) AW__TIMEOUT_OF(T, aw_sleep_until(deadline), __VA_ARGS__)
-#define AW__TIMEOUT_OF(T, sleep, ...)                                                              \
-    ((T){.future = AW_FUTURE_INIT(&aw_timeout_type),                                               \
-         .out = 0, /* all members: gcc clears an incomplete struct with a slow instruction */      \
-         .inner_at = offsetof(T, inner),                                                           \
-         .timer = sleep,                                                                           \
-         .inner = __VA_ARGS__})
 
 #define AW_AWAIT_FOR(child, duration, ...)                                                         \
     AW_AWAIT(child, AW_TIMEOUT_OF(__typeof__(child), duration, __VA_ARGS__))

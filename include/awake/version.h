@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake/version.h: which version this is. 0.x promises no ABI: the soname changes with each minor. */
+ * awake/version.h: the version. 0.x promises no ABI: the soname changes with each minor version. */
 #ifndef AWAKE_VERSION_H
 #define AWAKE_VERSION_H
 
@@ -12,8 +12,8 @@
 
 AW_C_BEGIN
 
-/* The version of the library that runs, as "major.minor.patch"; it may differ from the macros
- * above, which are those of the headers. Any thread. */
+/* The version of the running library, as "major.minor.patch". It may differ from the macros above,
+ * which are from the headers. Any thread. */
 AW_API const char *aw_version(void);
 
 AW_C_END

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * A future that makes one call of a connection after the other (AW__CALLS of awake/bytes.h). Its kind only says what
- * comes next:
+ * A future that makes several calls on a connection, one after the other (AW__CALLS of
+ * awake/bytes.h). Each future type supplies one function:
  *
- *   next(op, n)   `n` is what the last call gave, or AW__CALLS_FIRST. It accounts for that, and then either sets `io` to the
- *                 next call and answers true, or sets `out` and answers false: it is over.
+ *   next(op, n)   `n` is the result of the last call, or AW__CALLS_FIRST. The function accounts for
+ *                 it. Then it sets `io` to the next call and returns true, or sets `out` and
+ *                 returns false: finished.
  *
- * All that a kind keeps is up to date when `next` returns, so a cancel needs nothing of its own: the call is cancelled,
- * and if it finished all the same `next` accounts for it, and what would be the next call is not made. Of a wait
- * (aw_readable, aw_writable) there is nothing to account for, and what `next` would do then is not done either. */
+ * All state is up to date when `next` returns, so cancelling needs no code of its own. The call in
+ * `io` is cancelled; if it completed all the same, `next` accounts for it, and a further call is
+ * not made. After a wait (aw_readable, aw_writable) there is nothing to account for, and `next` is
+ * not called. */
 #ifndef AW_BYTES_CALLS_H
 #define AW_BYTES_CALLS_H
 
@@ -19,8 +21,8 @@
 
 enum { AW__CALLS_FIRST = INT_MIN };
 
-/* What one call is asked for: its result is an int. */
-enum { AW__CALL_MOST = 0x7ffff000 };
+/* Limit of one call: its result is an int. */
+enum { AW__CALL_MAX = 0x7ffff000 };
 
 typedef struct __attribute__((may_alias)) aw__calls {
     AW__CALLS;
@@ -29,11 +31,11 @@ typedef struct __attribute__((may_alias)) aw__calls {
 typedef bool aw__calls_next(aw__calls *op, int n);
 
 static inline size_t aw__call_size(size_t size) {
-    return size < AW__CALL_MOST ? size : AW__CALL_MOST;
+    return size < AW__CALL_MAX ? size : AW__CALL_MAX;
 }
 
-/* Answers of `next`. */
-static inline bool aw__calls_over(aw__calls *op, ssize_t out) {
+/* Return values of `next`. */
+static inline bool aw__calls_finish(aw__calls *op, ssize_t out) {
     op->out = out;
     return false;
 }
@@ -46,8 +48,8 @@ static inline bool aw__calls_write(aw__calls *op, aw_conn *c, const void *data, 
     return true;
 }
 
-/* `state`: 1 when there is a call in `io`. Between two calls nothing else would hold the connection, and somebody may
- * close it. */
+/* `state` is 1 while there is a call in `io`. Then the future has its own reference to the
+ * connection: between two calls nothing else would keep it from being closed. */
 static inline bool aw__calls_begin(aw__calls *op, aw__calls_next *next) {
     if (!next(op, AW__CALLS_FIRST)) return false;
     aw_conn_keep(op->conn);
@@ -60,17 +62,18 @@ static inline aw_poll aw__calls_end(aw__calls *op, aw_poll how) {
     return how;
 }
 
-/* What a call gave. A kind of connection that says more than it was asked for would have us read beyond a buffer. */
-void aw__calls_bad(const aw_io *io) __attribute__((noreturn, cold));
-static inline int aw__calls_gave(const aw__calls *op) {
+/* The result of the call. A connection type that reports more bytes than were asked for would make
+ * the caller read past its buffer. */
+void aw__calls_bad_result(const aw_io *io) __attribute__((noreturn, cold));
+static inline int aw__calls_result(const aw__calls *op) {
     const aw_io *io = &op->io;
     if (AW_CHECKS && io->out > 0 && io->wants <= AW_IO_WRITE && io->conn &&
         AW__UNLIKELY((size_t)io->out > io->size))
-        aw__calls_bad(io);
+        aw__calls_bad_result(io);
     return io->out;
 }
 
-/* What needs no call costs one of the budget; calls cost by themselves. */
+/* A future that needs no call spends one unit of budget. Calls spend their own. */
 static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next *next) {
     aw__calls *op = (aw__calls *)self;
     if (!self->state) {
@@ -85,11 +88,11 @@ static inline aw_poll aw__calls_poll(aw_future *self, aw_cx *cx, aw__calls_next 
     }
     do {
         if (aw_future_poll(&op->io.future, cx) == AW_PENDING) return AW_PENDING;
-    } while (next(op, aw__calls_gave(op)));
+    } while (next(op, aw__calls_result(op)));
     return aw__calls_end(op, AW_READY);
 }
 
-static inline bool aw__calls_only_waits(const aw__calls *op) {
+static inline bool aw__calls_is_wait(const aw__calls *op) {
     return op->io.wants == AW_IO_READABLE || op->io.wants == AW_IO_WRITABLE;
 }
 
@@ -98,7 +101,7 @@ static inline aw_poll aw__calls_cancel(aw_future *self, aw_cx *cx, aw__calls_nex
     if (!self->state) return AW_CANCELLED;
     aw_poll r = aw_future_cancel(&op->io.future, cx);
     if (r == AW_PENDING) return r;
-    if (r == AW_READY && (aw__calls_only_waits(op) || next(op, aw__calls_gave(op))))
+    if (r == AW_READY && (aw__calls_is_wait(op) || next(op, aw__calls_result(op))))
         r = AW_CANCELLED;
     return aw__calls_end(op, r);
 }
@@ -111,7 +114,7 @@ static inline void aw__calls_describe(const aw_future *self, char *buf, size_t s
     snprintf(buf, size, "%zu bytes so far", ((const aw__calls *)self)->done);
 }
 
-/* The type object of a kind that needs no more than `next`. */
+/* Defines the type of a future that needs no more than `next`. */
 #define AW__CALLS_TYPE(T, type_name, title, next)                                                  \
     static aw_poll next##_poll(aw_future *self, aw_cx *cx) {                                       \
         return aw__calls_poll(self, cx, next);                                                     \

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * A future in memory of its own. */
+ * A future in its own allocation. */
 #include <awake/box.h>
 
 #include <errno.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/misuse.h"
-#include "core/unstarted.h"
+#include "base/allocate.h"
+#include "base/misuse.h"
+#include "context/context.h"
+#include "future/unstarted.h"
 
-static void release(aw_box *b) {
-    aw__release(b->allocator, b->inner, b->size);
+static void box_free_inner(aw_box *b) {
+    aw__free(b->allocator, b->inner, b->size);
     b->inner = NULL;
 }
 
@@ -37,7 +38,7 @@ static aw_poll box_cancel(aw_future *self, aw_cx *cx) {
     aw_box *b = (aw_box *)self;
     if (!b->inner) return AW_CANCELLED;
     aw_poll r = aw_future_cancel(b->inner, cx);
-    if (r == AW_CANCELLED) release(b);
+    if (r == AW_CANCELLED) box_free_inner(b);
     return r;
 }
 
@@ -45,7 +46,7 @@ static void box_discard(aw_future *self) {
     aw_box *b = (aw_box *)self;
     if (!b->inner) return;
     aw_future_discard(b->inner);
-    release(b);
+    box_free_inner(b);
 }
 
 static const aw_future *box_child(const aw_future *self, size_t i) {
@@ -73,5 +74,5 @@ void aw_box_free(aw_box *b) {
                        b->inner->type->name);
         aw__cancel_unstarted(b->inner);
     }
-    release(b);
+    box_free_inner(b);
 }

@@ -1,16 +1,20 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Wakers for the children of a combinator: see wakeset.h. */
 #include "combinators/wakeset.h"
 
-#include "core/alloc.h"
-#include "core/carry.h"
-#include "core/lock.h"
-#include "core/misuse.h"
-#include "core/wake.h"
-#include "runtime/runtime.h"
+#include "base/allocate.h"
+#include "base/text.h"
+#include "context/context.h"
+#include "future/chain.h"
+#include "future/child_waits.h"
+#include "future/wake.h"
+#include "os/lock.h"
+#include "task/runtime_state.h"
 
 static const aw_waker_type child_waker_type;
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Allocation ------------------------------------------------------------------------------ */
 
 static size_t extra_offset(uint32_t count) {
     size_t n = sizeof(aw__wakeset) + count * sizeof(aw__wakenode);
@@ -31,8 +35,8 @@ void *aw__wakeset_extra(aw__wakeset *ws) {
     return (char *)ws + extra_offset(ws->count);
 }
 
-static void drop_ref(aw__wakeset *ws) {
-    if (aw__fetch_sub(&ws->refs, 1u) == 1) aw__release(ws->allocator, ws, ws->size);
+static void wakeset_unref(aw__wakeset *ws) {
+    if (aw__fetch_sub(&ws->refs, 1u) == 1) aw__free(ws->allocator, ws, ws->size);
 }
 
 void aw__wakeset_orphan(aw__wakeset *ws) {
@@ -43,13 +47,13 @@ void aw__wakeset_orphan(aw__wakeset *ws) {
 
 void aw__wakeset_drop(aw__wakeset *ws) {
     aw__wakeset_orphan(ws);
-    drop_ref(ws);
+    wakeset_unref(ws);
 }
 
-/* ---- Waking ----------------------------------------------------------------------------------- */
+/* ---- Waking ---------------------------------------------------------------------------------- */
 
 /* Under the lock. */
-static void append(aw__wakeset *ws, aw__wakenode *n) {
+static void wakeset_append(aw__wakeset *ws, aw__wakenode *n) {
     n->woken = true;
     n->next = NULL;
     if (ws->first)
@@ -61,7 +65,7 @@ static void append(aw__wakeset *ws, aw__wakenode *n) {
 
 void aw__wakeset_add(aw__wakeset *ws, uint32_t index) {
     aw__lock(&ws->lock);
-    if (!ws->nodes[index].woken) append(ws, &ws->nodes[index]);
+    if (!ws->nodes[index].woken) wakeset_append(ws, &ws->nodes[index]);
     aw__unlock(&ws->lock);
 }
 
@@ -81,7 +85,7 @@ static void child_wake_by_ref(void *data) {
     aw_waker later = {NULL, NULL};
     aw__lock(&ws->lock);
     if (!n->woken) {
-        append(ws, n);
+        wakeset_append(ws, n);
         if (ws->parent.type && !ws->polling) aw__wake_or_clone(&ws->parent, &later);
     }
     aw__unlock(&ws->lock);
@@ -95,7 +99,7 @@ static aw_waker child_clone(void *data) {
 }
 
 static void child_drop(void *data) {
-    drop_ref(((aw__wakenode *)data)->set);
+    wakeset_unref(((aw__wakenode *)data)->set);
 }
 
 static void child_wake(void *data) {
@@ -112,7 +116,7 @@ static const aw_waker_type child_waker_type = {
     .drop = child_drop,
 };
 
-/* ---- Polling ---------------------------------------------------------------------------------- */
+/* ---- Polling --------------------------------------------------------------------------------- */
 
 void aw__wakeset_begin(aw__wakeset *ws, aw__wakeset_poll *p, aw_cx *cx) {
     aw__wakeset_disarm(ws, cx);
@@ -120,7 +124,7 @@ void aw__wakeset_begin(aw__wakeset *ws, aw__wakeset_poll *p, aw_cx *cx) {
         .cx = {&p->waker, cx->runtime, &p->meter},
         .ws = ws,
         .parent = cx,
-        .meter = aw__carry_meter(cx),
+        .meter = aw__child_waits_meter(cx),
     };
     aw__lock(&ws->lock);
     ws->parent = *cx->waker;
@@ -136,25 +140,26 @@ int64_t aw__wakeset_next(aw__wakeset_poll *p) {
     if (!n) return -1;
     aw__lock(&p->ws->lock);
     p->list = n->next;
-    n->woken = false; /* a wake from here on counts for the next poll */
+    n->woken = false; /* a wake from now on counts for the next poll */
     aw__unlock(&p->ws->lock);
     p->waker = (aw_waker){&child_waker_type, n};
     return n->index;
 }
 
 void aw__wakeset_disarm(aw__wakeset *ws, aw_cx *cx) {
-    aw__carry_disarm(&ws->carry, &ws->parent, cx);
+    aw__child_waits_disarm(&ws->child_waits, &ws->parent, cx);
 }
 
 void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const aw_future *self) {
     aw__wakeset *ws = p->ws;
-    aw__carry_add(&ws->carry, &p->meter, p->parent);
+    aw__child_waits_add(&ws->child_waits, &p->meter, p->parent);
     if (p->parent->meter) p->parent->meter->budget = p->meter.budget;
-    /* Before the list: a clone that is gone by now has woken first, and is seen there. */
+    /* Read the count before the list: a clone that was consumed before has put its node on the list
+     * first. */
     bool cloned = aw__load_acquire(&ws->refs) > 1;
     aw__lock(&ws->lock);
     ws->polling = false;
-    if (p->list) { /* not all were polled: they stay in front */
+    if (p->list) { /* not polled in this poll: put them back in front */
         p->last->next = ws->first;
         if (!ws->first) ws->last = p->last;
         ws->first = p->list;
@@ -163,12 +168,12 @@ void aw__wakeset_end(aw__wakeset_poll *p, size_t pending, const aw_future *self)
     aw__unlock(&ws->lock);
     if (!pending) return;
 
-    if (cloned || ws->carry.armed > 0)
-        aw__carry_arm(&ws->carry, p->parent, cloned || ws->carry.outside > 0);
-    if (woken) { /* while they were polled: the others come first */
+    if (cloned || ws->child_waits.armed > 0)
+        aw__child_waits_arm(&ws->child_waits, p->parent, cloned || ws->child_waits.outside > 0);
+    if (woken) { /* poll again, but let other tasks run first */
         aw_cx_yield(p->parent);
-    } else if (!ws->carry.carried && !ws->reported &&
-               !p->meter.fail) { /* AW_FAIL waits for a cancel */
+    } else if (!ws->child_waits.counted_as && !ws->reported &&
+               !p->meter.fail) { /* after AW_FAIL the task waits for its cancel */
         char chain[1024];
         aw__text text = {chain, sizeof chain, 0};
         ws->reported = true;

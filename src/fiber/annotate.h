@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Switching, told to who watches. ASan keeps the bounds of the current stack, and a stack of its own for
- * locals (detect_stack_use_after_return); TSan keeps a history for each fiber; valgrind wants to know
- * which memory is a stack, when the library is built for it (AW_VALGRIND). */
+ * Stack switches, announced to sanitizers. ASan tracks the bounds of the current stack, and a fake
+ * stack for locals (detect_stack_use_after_return). TSan keeps a history for each fiber. Valgrind
+ * must know which memory is a stack, if the library is built for it (AW_VALGRIND). */
 #ifndef AW_FIBER_ANNOTATE_H
 #define AW_FIBER_ANNOTATE_H
 
@@ -39,18 +39,19 @@
 #include <valgrind/memcheck.h>
 #endif
 
-/* Whether there is something to do on arrival, so that the other side cannot do it before it leaves. */
+/* Whether the side that is resumed has work to do after the switch. Then it also calls `then` of
+ * aw__side_switch_last; otherwise the switch itself does. */
 #if defined(AW__ASAN) || defined(AW__TSAN) || !AW__SWITCH_ASSEMBLY
 #define AW__SIDE_ARRIVES 1
 #else
 #define AW__SIDE_ARRIVES 0
 #endif
 
-/* One of the two stacks between which a fiber goes to and fro: its own, and the one of its poll. */
+/* One of the two stacks between which a fiber switches: its own, and that of its poll. */
 typedef struct aw__side {
-    aw__context context;
+    aw__cpu_context context;
 #if defined(AW__ASAN)
-    void *fake; /* where its locals live, while it is left */
+    void *fake; /* holds its locals; saved while it is suspended */
     const void *bottom;
     size_t size;
 #endif
@@ -58,13 +59,14 @@ typedef struct aw__side {
     void *history;
 #endif
 #if AW__SIDE_ARRIVES
-    int (*then)(void *arg); /* to be called on arrival */
+    int (*then)(void *arg); /* called on arrival, if not NULL */
     void *arg;
 #endif
 } aw__side;
 
-/* Where on the current stack a local is, whose memory may be elsewhere; of anything else its address. */
-static inline const void *aw__side_place(const void *p) {
+/* The address of a local on the current stack, even if ASan keeps it on the fake stack. Any other
+ * address is returned unchanged. */
+static inline const void *aw__side_address(const void *p) {
 #if defined(AW__ASAN)
     void *fake = __asan_get_current_fake_stack();
     void *real = fake ? __asan_addr_is_in_fake_stack(fake, (void *)(uintptr_t)p, NULL, NULL) : NULL;
@@ -73,10 +75,10 @@ static inline const void *aw__side_place(const void *p) {
     return p;
 }
 
-/* A new stack. */
+/* Prepares a new stack. The first switch to it calls entry(arg). */
 static inline void aw__side_init(aw__side *s, void *low, void *high, void (*entry)(void *arg),
                                  void *arg) {
-    aw__context_init(&s->context, low, high, entry, arg);
+    aw__cpu_context_init(&s->context, low, high, entry, arg);
 #if defined(AW__ASAN)
     s->fake = NULL;
     s->bottom = low;
@@ -87,7 +89,7 @@ static inline void aw__side_init(aw__side *s, void *low, void *high, void (*entr
 #endif
 }
 
-/* Its stack will be used for something else. `low` as in init, `high` the end of the memory. */
+/* The stack will be reused. `low` is as in init; `high` is the end of its memory. */
 static inline void aw__side_end(aw__side *s, void *low, void *high) {
     (void)s, (void)low, (void)high;
 #if defined(AW__TSAN)
@@ -98,8 +100,8 @@ static inline void aw__side_end(aw__side *s, void *low, void *high) {
 #endif
 }
 
-/* Somebody who is not on this stack is about to read or write all of it. */
-static inline void aw__side_open(void *low, void *high) {
+/* Allows code on another stack to read and write all of this one. */
+static inline void aw__side_unpoison(void *low, void *high) {
     (void)low, (void)high;
 #if defined(AW__ASAN)
     __asan_unpoison_memory_region(low, (size_t)((char *)high - (char *)low));
@@ -109,8 +111,8 @@ static inline void aw__side_open(void *low, void *high) {
 #endif
 }
 
-/* Called on arrival: at the return of a switch, and first of all on a new stack. `self` is where we
- * are, `other` who has left. */
+/* Called on arrival: after a switch returns, and first of all on a new stack. `self` is the current
+ * side, `other` the one that was left. */
 static inline void aw__side_arrived(aw__side *self, aw__side *other) {
     (void)self, (void)other;
 #if defined(AW__ASAN)
@@ -118,10 +120,10 @@ static inline void aw__side_arrived(aw__side *self, aw__side *other) {
 #endif
 }
 
-/* Always inline: TSan counts the calls of each stack, and this one would begin on one and return on the
- * other. */
-__attribute__((always_inline)) static inline void aw__side_leaves(aw__side *from, aw__side *to,
-                                                                  bool last) {
+/* Called before a switch. Always inline: TSan tracks the calls of each stack, and a call of this
+ * function would begin on one stack and return on the other. */
+__attribute__((always_inline)) static inline void aw__side_leave(aw__side *from, aw__side *to,
+                                                                 bool last) {
     (void)from, (void)to, (void)last;
 #if defined(AW__ASAN)
     __sanitizer_start_switch_fiber(last ? NULL : &from->fake, to->bottom, to->size);
@@ -132,9 +134,9 @@ __attribute__((always_inline)) static inline void aw__side_leaves(aw__side *from
 #endif
 }
 
-/* Leave `from` for `to`, which gets the value. Returns what the switch back brings. */
+/* Switches from `from` to `to`, passing `value`. Returns the value that the switch back passes. */
 static inline int aw__side_switch(aw__side *from, aw__side *to, int value) {
-    aw__side_leaves(from, to, false);
+    aw__side_leave(from, to, false);
 #if AW__SIDE_ARRIVES
     value = aw__switch(&from->context, &to->context, value);
     aw__side_arrived(from, to);
@@ -147,10 +149,11 @@ static inline int aw__side_switch(aw__side *from, aw__side *to, int value) {
 #endif
 }
 
-/* Leave `from` for good. The switch that waits at `to` returns then(arg), called over there. */
+/* Leaves `from` for good. Calls then(arg) on the stack of `to`; the switch that is suspended there
+ * returns its result. */
 static inline void aw__side_switch_last(aw__side *from, aw__side *to, int (*then)(void *arg),
                                         void *arg) {
-    aw__side_leaves(from, to, true);
+    aw__side_leave(from, to, true);
 #if AW__SIDE_ARRIVES
     to->then = then;
     to->arg = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The handler of a stack overflow. It is installed once for the process, and passes on every fault that
- * is not one of ours to whoever was there before. */
+ * The signal handler that reports stack overflows. It is installed once for the process. Every
+ * other fault goes to the handler that was installed before. */
 #include "fiber/overflow.h"
 
 #include <awake/fiber.h>
@@ -13,79 +13,80 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/atomic.h"
-#include "fiber/fiber.h"
+#include "base/atomic.h"
+#include "fiber/fiber_state.h"
 #include "os/map.h"
 
 enum { SIGNAL_STACK = 64 * 1024 };
 
 static uint32_t mode;      /* atomic: aw_overflow */
-static uint32_t installed; /* atomic: our handler is, or was, in place */
-static struct sigaction before;
+static uint32_t installed; /* atomic: the handler is or was installed */
+static struct sigaction previous;
 
-/* ---- The handler: only what is safe in one ---------------------------------------------------- */
+/* ---- The handler: async-signal-safe calls only ----------------------------------------------- */
 
 typedef struct line {
     char text[512];
     size_t length;
 } line;
 
-static void add(line *l, const char *text) {
+static void line_add(line *l, const char *text) {
     while (*text && l->length < sizeof l->text - 1)
         l->text[l->length++] = *text++;
 }
 
-static void add_number(line *l, size_t n) {
+static void line_add_number(line *l, size_t n) {
     char digits[24];
     int i = sizeof digits - 1;
     digits[i] = 0;
     do
         digits[--i] = (char)('0' + n % 10);
     while (n /= 10);
-    add(l, digits + i);
+    line_add(l, digits + i);
 }
 
-static void tell(const aw__fiber *f) {
+static void report_overflow(const aw__fiber *f) {
     line l = {"", 0};
-    add(&l, "awake: stack overflow in fiber '");
-    add(&l, f->frame->future.type->name);
-    add(&l, "': its stack of ");
-    add_number(&l, (size_t)(f->stack->high - f->stack->low));
-    add(&l, " bytes is used up");
+    line_add(&l, "awake: stack overflow in fiber '");
+    line_add(&l, f->frame->future.type->name);
+    line_add(&l, "': its stack of ");
+    line_add_number(&l, (size_t)(f->stack->high - f->stack->low));
+    line_add(&l, " bytes is used up");
     if (f->file) {
-        add(&l, "; it waited last at ");
-        add(&l, f->file);
-        add(&l, ":");
-        add_number(&l, (size_t)f->line);
+        line_add(&l, "; it waited last at ");
+        line_add(&l, f->file);
+        line_add(&l, ":");
+        line_add_number(&l, (size_t)f->line);
     }
-    add(&l, "\n");
+    line_add(&l, "\n");
     ssize_t written = write(STDERR_FILENO, l.text, l.length);
     (void)written;
 }
 
 static void on_fault(int number, siginfo_t *info, void *context) {
-    const aw__fiber *f = aw__fiber_here;
+    const aw__fiber *f = aw__fiber_current;
     const char *at = info->si_addr;
-    bool sent = info->si_code <= 0; /* by kill or raise: there was no access */
+    bool sent = info->si_code <= 0; /* by kill or raise: there was no access to memory */
     if (!sent && f && at < f->stack->low && at >= f->stack->low - aw__stack_guard()) {
-        tell(f);
-        signal(number, SIG_DFL); /* the same access again, and the usual end */
+        report_overflow(f);
+        signal(number, SIG_DFL); /* the access is repeated, and ends the process */
         return;
     }
-    if (before.sa_flags & SA_SIGINFO) {
-        before.sa_sigaction(number, info, context);
-    } else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN) {
-        if (sent && before.sa_handler == SIG_IGN) return;
+    if (previous.sa_flags & SA_SIGINFO) {
+        previous.sa_sigaction(number, info, context);
+    } else if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
+        if (sent && previous.sa_handler == SIG_IGN) return;
         signal(number, SIG_DFL);
-        if (sent) raise(number); /* nothing will be accessed again; it comes when we return */
+        if (sent) raise(number); /* no access is repeated; delivered on return */
     } else {
-        before.sa_handler(number);
+        previous.sa_handler(number);
     }
 }
 
-/* ---- Putting it in place ---------------------------------------------------------------------- */
+/* ---- Installing it --------------------------------------------------------------------------- */
 
-static int install(bool in_front) {
+/* `in_front`: install it even if there is another handler, which then gets the other faults. */
+static int install_handler(bool in_front) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int error = 0;
     pthread_mutex_lock(&lock);
@@ -97,9 +98,9 @@ static int install(bool in_front) {
     if (sigaction(SIGSEGV, NULL, &now) < 0) {
         error = -errno;
     } else if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault) {
-        /* it is there already */
+        /* already installed */
     } else if (in_front || (!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL)) {
-        before = now;
+        previous = now;
         if (sigaction(SIGSEGV, &ours, NULL) < 0) error = -errno;
         if (!error) aw__store_release(&installed, 1u);
     }
@@ -111,16 +112,16 @@ int aw_stack_overflow(aw_overflow wanted) {
     if (wanted != AW_OVERFLOW_AUTO && wanted != AW_OVERFLOW_REPORT && wanted != AW_OVERFLOW_LEAVE)
         return -EINVAL;
     aw__store_relaxed(&mode, (uint32_t)wanted);
-    int error = wanted == AW_OVERFLOW_REPORT ? install(true) : 0;
-    if (!error && aw__stacks_here) aw__overflow_thread_begins(aw__stacks_here);
+    int error = wanted == AW_OVERFLOW_REPORT ? install_handler(true) : 0;
+    if (!error && aw__stacks_of_thread) aw__overflow_thread_begins(aw__stacks_of_thread);
     return error;
 }
 
-/* A thread that brings an alternate stack keeps it. Without memory for one an overflow still ends the
- * program, but unnamed. */
+/* A thread that already has an alternate stack keeps it. Without memory for one, an overflow still
+ * ends the program, but is not reported. */
 void aw__overflow_thread_begins(aw__stacks *pool) {
     if (aw__load_relaxed(&mode) == AW_OVERFLOW_AUTO && !aw__load_acquire(&installed))
-        install(false);
+        install_handler(false);
     if (!aw__load_acquire(&installed) || pool->signal_stack) return;
     stack_t now;
     if (sigaltstack(NULL, &now) < 0 || !(now.ss_flags & SS_DISABLE)) return;

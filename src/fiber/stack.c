@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks for fibers: see stack.h. Used only by the thread that owns the pool. */
 #include "fiber/stack.h"
 
 #include <awake/fiber.h>
@@ -7,8 +9,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "core/alloc.h"
-#include "core/atomic.h"
+#include "base/allocate.h"
+#include "base/atomic.h"
+#include "base/list.h"
 #include "fiber/annotate.h"
 #include "fiber/overflow.h"
 #include "os/map.h"
@@ -18,76 +21,71 @@ struct aw__stack_group {
     const aw_allocator *allocator;
     char *memory;
     size_t stack_size;
-    unsigned shelf; /* on which it is */
-    unsigned count, fresh,
-        idle; /* stacks; the first that was never used; how many of the others are */
+    unsigned size_class;
+    unsigned count; /* stacks in it */
+    unsigned fresh; /* the first that was never used */
+    unsigned idle;  /* used before, but not now */
     aw__stack stacks[];
 };
 
 enum {
-    GROUP_MAX = 64,
-    WARM_MAX = 256,
-    WARM_BYTES = 64 * 1024 * 1024, /* if each had been used to its end */
-    IDLE_NS = 1000000000
+    GROUP_MAX = 64,                /* stacks in a group */
+    WARM_MAX = 256,                /* warm stacks of a size */
+    WARM_BYTES = 64 * 1024 * 1024, /* of those, if each was used completely */
+    IDLE_NS = 1000000000           /* until the pool of an idle thread is trimmed */
 };
 
-_Thread_local aw__stacks *aw__stacks_here;
+_Thread_local aw__stacks *aw__stacks_of_thread;
 
-/* ---- Lists ------------------------------------------------------------------------------------ */
+/* ---- Lists ----------------------------------------------------------------------------------- */
 
-static void push(struct aw__stack_list *list, aw__stack *s) {
-    s->prev = NULL;
-    s->next = list->first;
-    if (s->next) s->next->prev = s;
-    list->first = s;
+static void stack_list_push(struct aw__stack_list *list, aw__stack *s) {
+    aw__list_insert_head(&list->first, s);
     list->count++;
 }
 
-static void unlink_stack(struct aw__stack_list *list, aw__stack *s) {
-    if (s->prev)
-        s->prev->next = s->next;
-    else
-        list->first = s->next;
-    if (s->next) s->next->prev = s->prev;
+static void stack_list_remove(struct aw__stack_list *list, aw__stack *s) {
+    aw__list_remove(&list->first, s);
     list->count--;
 }
 
-/* Larger than what a function without probes may skip. And an odd number of pages, so that the distance
- * from one stack to the next is odd too: the processor sorts translations by the low bits of the page
- * number, and with a round distance those of all stacks would fall into a few of its sets. */
+/* Larger than the frame that a function without stack probes may skip. Also an odd number of pages,
+ * so that the distance between two stacks is odd: the TLB is indexed by the low bits of the page
+ * number, and at a round distance all stacks would share a few of its sets. */
 size_t aw__stack_guard(void) {
     return 64 * 1024 + aw__page_size();
 }
 
-static size_t shelf_of(size_t size) {
+/* AW__STACK_SIZES: larger than the largest. */
+static size_t size_class_of(size_t size) {
     if (size <= (size_t)1 << AW__STACK_MIN_SHIFT) return 0;
-    size_t bits = sizeof(long) * 8 - (size_t)__builtin_clzl(size - 1); /* of the power of two */
+    size_t bits = sizeof(long) * 8 - (size_t)__builtin_clzl(size - 1); /* of the size, rounded up */
     return bits > AW__STACK_MIN_SHIFT + AW__STACK_SIZES - 1 ? AW__STACK_SIZES
                                                             : bits - AW__STACK_MIN_SHIFT;
 }
 
-/* ---- Groups ----------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 static size_t group_bytes(const struct aw__stack_group *g) {
     return g->count * (g->stack_size + aw__stack_guard());
 }
 
-static struct aw__stack_group *group_new(unsigned shelf, unsigned count) {
-    size_t stack_size = (size_t)1 << (AW__STACK_MIN_SHIFT + shelf);
+static struct aw__stack_group *group_new(unsigned size_class, unsigned count) {
+    size_t stack_size = (size_t)1 << (AW__STACK_MIN_SHIFT + size_class);
     const aw_allocator *a = aw_get_allocator();
     size_t size = sizeof(struct aw__stack_group) + count * sizeof(aw__stack);
-    /* It does happen where pointers are short. */
+    /* Possible with 32-bit pointers. */
     if (stack_size + aw__stack_guard() > SIZE_MAX / count) return NULL;
     struct aw__stack_group *g = aw__alloc(a, size);
     if (!g) return NULL;
     memset(g, 0, size);
     g->allocator = a;
     g->stack_size = stack_size;
-    g->shelf = shelf;
+    g->size_class = size_class;
     g->count = count;
     g->memory = aw__map(group_bytes(g));
     if (!g->memory) {
-        aw__release(a, g, size);
+        aw__free(a, g, size);
         return NULL;
     }
     return g;
@@ -103,10 +101,11 @@ static void group_free(struct aw__stack_group *g) {
         VALGRIND_STACK_DEREGISTER(g->stacks[i].valgrind_id);
 #endif
     aw__unmap(g->memory, group_bytes(g));
-    aw__release(g->allocator, g, sizeof *g + g->count * sizeof(aw__stack));
+    aw__free(g->allocator, g, sizeof *g + g->count * sizeof(aw__stack));
 }
 
-/* A stack of the group that was never used; NULL when there is none, or no guard for it. */
+/* A stack of the group that was never used; NULL if there is none, or the kernel refuses its
+ * guard. */
 static aw__stack *group_take(struct aw__stack_group *g) {
     if (g->fresh == g->count) return NULL;
     aw__stack *s = &g->stacks[g->fresh];
@@ -118,7 +117,8 @@ static aw__stack *group_take(struct aw__stack_group *g) {
     s->high = s->low + g->stack_size;
     s->top = s->high - g->fresh % 16 * 128;
 #if defined(AW__ASAN)
-    __lsan_register_root_region(s->low, g->stack_size); /* what only a waiting fiber points to */
+    /* For memory that only a suspended fiber points to. */
+    __lsan_register_root_region(s->low, g->stack_size);
 #endif
 #if defined(AW_VALGRIND)
     s->valgrind_id = VALGRIND_STACK_REGISTER(s->low, s->high);
@@ -126,10 +126,10 @@ static aw__stack *group_take(struct aw__stack_group *g) {
     return s;
 }
 
-/* Each group is twice as large as the one before: a program with two fibers maps little, one with a
- * hundred thousand maps rarely. */
-static aw__stack *grow(struct aw__stack_shelf *shelf, unsigned i) {
-    struct aw__stack_group *last = shelf->groups;
+/* Each group is twice as large as the one before, up to GROUP_MAX: a program with two fibers maps
+ * little memory, and one with a hundred thousand fibers maps rarely. */
+static aw__stack *stack_grow(struct aw__stack_class *class, unsigned i) {
+    struct aw__stack_group *last = class->groups;
     unsigned count = !last ? 4 : last->count < GROUP_MAX ? last->count * 2 : GROUP_MAX;
     struct aw__stack_group *g = group_new(i, count);
     if (!g) g = group_new(i, 1);
@@ -139,26 +139,26 @@ static aw__stack *grow(struct aw__stack_shelf *shelf, unsigned i) {
         group_free(g);
         return NULL;
     }
-    g->next = shelf->groups;
-    shelf->groups = g;
+    g->next = class->groups;
+    class->groups = g;
     return s;
 }
 
-/* ---- The pool --------------------------------------------------------------------------------- */
+/* ---- The pool -------------------------------------------------------------------------------- */
 
-aw__stack *aw__stack_take(aw__stacks *pool, size_t size) {
-    size_t i = shelf_of(size > aw__page_size() ? size : aw__page_size());
+aw__stack *aw__stack_alloc(aw__stacks *pool, size_t size) {
+    size_t i = size_class_of(size > aw__page_size() ? size : aw__page_size());
     if (i == AW__STACK_SIZES) return NULL;
-    struct aw__stack_shelf *shelf = &pool->shelf[i];
+    struct aw__stack_class *class = &pool->classes[i];
     aw__stack *s;
-    if ((s = shelf->warm.first)) {
-        unlink_stack(&shelf->warm, s);
+    if ((s = class->warm.first)) {
+        stack_list_remove(&class->warm, s);
         pool->warm--;
-    } else if ((s = shelf->cold.first)) {
-        unlink_stack(&shelf->cold, s);
+    } else if ((s = class->cold.first)) {
+        stack_list_remove(&class->cold, s);
     } else {
-        s = shelf->groups ? group_take(shelf->groups) : NULL;
-        if (!s) s = grow(shelf, (unsigned)i);
+        s = class->groups ? group_take(class->groups) : NULL;
+        if (!s) s = stack_grow(class, (unsigned)i);
         if (!s) return NULL;
         s->group->idle++;
     }
@@ -167,22 +167,22 @@ aw__stack *aw__stack_take(aw__stacks *pool, size_t size) {
     return s;
 }
 
-static void make_cold(struct aw__stack_shelf *shelf, aw__stack *s) {
+static void stack_make_cold(struct aw__stack_class *class, aw__stack *s) {
     s->warm = false;
     aw__map_clear(s->low, s->group->stack_size);
-    push(&shelf->cold, s);
+    stack_list_push(&class->cold, s);
 }
 
-void aw__stack_give(aw__stacks *pool, aw__stack *s) {
-    struct aw__stack_shelf *shelf = &pool->shelf[s->group->shelf];
-    size_t limit = WARM_BYTES >> (AW__STACK_MIN_SHIFT + s->group->shelf);
+void aw__stack_free(aw__stacks *pool, aw__stack *s) {
+    struct aw__stack_class *class = &pool->classes[s->group->size_class];
+    size_t limit = WARM_BYTES >> (AW__STACK_MIN_SHIFT + s->group->size_class);
     s->group->idle++;
-    if (shelf->warm.count < (limit < WARM_MAX ? limit : WARM_MAX)) {
+    if (class->warm.count < (limit < WARM_MAX ? limit : WARM_MAX)) {
         s->warm = true;
-        push(&shelf->warm, s);
+        stack_list_push(&class->warm, s);
         pool->warm++;
     } else {
-        make_cold(shelf, s);
+        stack_make_cold(class, s);
     }
     pool->trim_at = 0;
     pool->used--;
@@ -194,14 +194,14 @@ static int key_error;
 static void pool_free(aw__stacks *pool) {
     aw__overflow_thread_ends(pool);
     pthread_setspecific(key, NULL);
-    aw__stacks_here = NULL;
-    aw__release(pool->allocator, pool, sizeof *pool);
+    aw__stacks_of_thread = NULL;
+    aw__free(pool->allocator, pool, sizeof *pool);
 }
 
 void aw__stacks_trim(aw__stacks *pool) {
     for (size_t i = 0; i < AW__STACK_SIZES; i++) {
-        struct aw__stack_shelf *shelf = &pool->shelf[i];
-        struct aw__stack_group **at = &shelf->groups, *g;
+        struct aw__stack_class *class = &pool->classes[i];
+        struct aw__stack_group **at = &class->groups, *g;
         while ((g = *at)) {
             if (g->idle < g->fresh) {
                 at = &g->next;
@@ -210,16 +210,16 @@ void aw__stacks_trim(aw__stacks *pool) {
             for (unsigned n = 0; n < g->fresh; n++) {
                 aw__stack *s = &g->stacks[n];
                 if (s->warm) pool->warm--;
-                unlink_stack(s->warm ? &shelf->warm : &shelf->cold, s);
+                stack_list_remove(s->warm ? &class->warm : &class->cold, s);
             }
             *at = g->next;
             group_free(g);
         }
-        while (shelf->warm.first) {
-            aw__stack *s = shelf->warm.first;
-            unlink_stack(&shelf->warm, s);
+        while (class->warm.first) {
+            aw__stack *s = class->warm.first;
+            stack_list_remove(&class->warm, s);
             pool->warm--;
-            make_cold(shelf, s);
+            stack_make_cold(class, s);
         }
     }
     pool->trim_at = 0;
@@ -227,7 +227,7 @@ void aw__stacks_trim(aw__stacks *pool) {
 }
 
 uint64_t aw__stacks_idle(uint64_t now) {
-    aw__stacks *pool = aw__stacks_here;
+    aw__stacks *pool = aw__stacks_of_thread;
     if (!pool || !pool->warm) return UINT64_MAX;
     if (!pool->trim_at) pool->trim_at = now + IDLE_NS;
     if (now < pool->trim_at) return pool->trim_at;
@@ -235,25 +235,26 @@ uint64_t aw__stacks_idle(uint64_t now) {
     return UINT64_MAX;
 }
 
-/* ---- One for each thread ---------------------------------------------------------------------- */
+/* ---- The pool of a thread -------------------------------------------------------------------- */
 
-/* Another destructor of the thread may come later and end the fibers that are left: ask to be called
- * again, but not for ever (the last round of four is when TSan leaves the thread). One that is left behind
- * can never run again, and what it borrows must stay: such a pool is left alive. */
-static void thread_ends(void *arg) {
+/* The destructor of the thread's pool. A later destructor may still end fibers: so while stacks are
+ * in use, this one asks to be called again, twice at most (in the last of the four rounds TSan
+ * leaves the thread). A fiber that remains after that can never run again, but other code may still
+ * point into its stack: its pool is not freed. */
+static void stacks_thread_exit(void *arg) {
     aw__stacks *pool = arg;
-    if (pool->used && pool->ends++ < 2) pthread_setspecific(key, pool);
+    if (pool->used && pool->exit_rounds++ < 2) pthread_setspecific(key, pool);
     aw__stacks_trim(pool);
 }
 
-static void make_key(void) {
-    key_error = pthread_key_create(&key, thread_ends);
+static void create_key(void) {
+    key_error = pthread_key_create(&key, stacks_thread_exit);
 }
 
 aw__stacks *aw__stacks_get(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (aw__stacks_here) return aw__stacks_here;
-    pthread_once(&once, make_key);
+    if (aw__stacks_of_thread) return aw__stacks_of_thread;
+    pthread_once(&once, create_key);
     if (key_error) return NULL;
     const aw_allocator *a = aw_get_allocator();
     aw__stacks *pool = aw__alloc(a, sizeof *pool);
@@ -262,14 +263,14 @@ aw__stacks *aw__stacks_get(void) {
     pool->allocator = a;
     pool->error = &errno;
     if (pthread_setspecific(key, pool)) {
-        aw__release(a, pool, sizeof *pool);
+        aw__free(a, pool, sizeof *pool);
         return NULL;
     }
-    aw__stacks_here = pool;
+    aw__stacks_of_thread = pool;
     aw__overflow_thread_begins(pool);
     return pool;
 }
 
 void aw_stacks_trim(void) {
-    if (aw__stacks_here) aw__stacks_trim(aw__stacks_here);
+    if (aw__stacks_of_thread) aw__stacks_trim(aw__stacks_of_thread);
 }

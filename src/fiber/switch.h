@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Leaving one stack and going on with another. Everything that a called function has to keep is kept:
- * registers, and the control words of the floating point units (rounding, traps). On x86-64 and
- * aarch64 that is a page of assembly, switch_*.S; elsewhere, or with AW_FIBER_PORTABLE, it is the
- * ucontext calls of the C library, switch_ucontext.c, which also keep the signal mask and pay two system
- * calls for that. */
+ * Stack switches. A switch preserves what a called function must preserve: the callee-saved
+ * registers, and the control words of the floating-point units (rounding, traps). On x86-64 and
+ * aarch64 it is assembly, switch_*.S. Elsewhere, or with AW_FIBER_PORTABLE, it uses ucontext of the
+ * C library, switch_ucontext.c, which also preserves the signal mask, at the price of two system
+ * calls. */
 #ifndef AW_FIBER_SWITCH_H
 #define AW_FIBER_SWITCH_H
 
@@ -23,28 +23,31 @@
 #include <ucontext.h>
 #endif
 
-/* Where a stack was left. */
-typedef struct aw__context {
+/* A suspended stack. */
+typedef struct aw__cpu_context {
 #if AW__SWITCH_ASSEMBLY
     void *sp;
 #else
     ucontext_t ucontext;
-    int value; /* what the switch to it brings */
+    int value; /* passed by the switch to it */
 #endif
-} aw__context;
+} aw__cpu_context;
 
-/* The first switch to it calls entry(arg) on the stack [low, high). Entry must not return. */
-void aw__context_init(aw__context *c, void *low, void *high, void (*entry)(void *arg), void *arg);
+/* The first switch to `c` calls entry(arg) on the stack [low, high). `entry` must not return. */
+void aw__cpu_context_init(aw__cpu_context *c, void *low, void *high, void (*entry)(void *arg),
+                          void *arg);
 
-/* Leave this stack. Returns when somebody switches to `from`, with the value that he brings. As the last
- * thing of a function it should be a tail call, so that the way back leads straight to its caller: a
- * processor predicts returns by the calls before them, and those were made on the other stack. */
-int aw__switch(aw__context *from, aw__context *to, int value);
+/* Suspends this stack in `from` and resumes `to`: the switch that suspended `to` returns `value`.
+ * Returns when another switch resumes `from`, with the value of that switch. Make it a tail call
+ * where possible, so that it returns straight to the caller of the calling function: the processor
+ * predicts a return by the calls before it, and those were made on the other stack. */
+int aw__switch(aw__cpu_context *from, aw__cpu_context *to, int value);
 
 #if AW__SWITCH_ASSEMBLY
-/* Leave this stack for good. On the other one then(arg) is called, as if by the switch that waits there,
- * which returns its result. */
-void aw__switch_last(aw__context *to, int (*then)(void *arg), void *arg) __attribute__((noreturn));
+/* Leaves this stack for good. Calls then(arg) on the stack of `to`, in place of the switch that is
+ * suspended there: its caller gets the result. */
+void aw__switch_last(aw__cpu_context *to, int (*then)(void *arg), void *arg)
+    __attribute__((noreturn));
 #endif
 
 #endif

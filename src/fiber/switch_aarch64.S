@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Switching stacks on aarch64. See switch.h.
+ * Stack switches on aarch64. See switch.h.
  *
- * What is kept lies on the stack that is left, from its saved pointer upwards: x29 and x30, x19 to x28,
- * d8 to d15, and the control word of the floating point unit, which is written only when it differs. The
- * hints are landing marks for branch target identification; a plain return needs none. */
+ * A suspended stack holds, from its saved stack pointer upwards: x29 and x30, x19 to x28, d8 to
+ * d15, and fpcr, which is written only if it differs. The hints are landing pads for branch target
+ * identification (BTI); a plain return needs none. */
 #include "fiber/switch.h"
 
 #if AW__SWITCH_ASSEMBLY && defined(__aarch64__)
@@ -79,8 +79,8 @@ aw__switch: /* x0: from, x1: to, x2: value */
     .cfi_endproc
     .size aw__switch, . - aw__switch
 
-/* Nothing of this stack is kept. What the other one kept is restored, and `then` returns for the switch
- * that waits there. */
+/* Saves nothing of this stack. Restores the other one and jumps to `then`, which returns to the
+ * caller of the switch that is suspended there. */
     .globl aw__switch_last
     .hidden aw__switch_last
     .type aw__switch_last, %function
@@ -104,11 +104,11 @@ aw__switch_last: /* x0: to, x1: then, x2: arg */
     ldp x29, x30, [sp], #176
     mov x16, x1
     mov x0, x2
-    br x16 /* by this register the landing mark of a call will do */
+    br x16 /* a branch through x16 may land on bti c */
     .cfi_endproc
     .size aw__switch_last, . - aw__switch_last
 
-/* What a new stack goes on with: entry(arg), which does not return. Unwinding ends here. */
+/* A new stack begins here: calls entry(arg), which does not return. Unwinding ends here. */
     .globl aw__switch_start
     .hidden aw__switch_start
     .type aw__switch_start, %function

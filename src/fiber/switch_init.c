@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first frame of a new stack, laid out as aw__switch leaves one behind. */
+ * The first frame of a new stack, in the layout that aw__switch saves. */
 #include <stdint.h>
 #include <string.h>
 
@@ -10,11 +10,12 @@
 
 void aw__switch_start(void);
 
-void aw__context_init(aw__context *c, void *low, void *high, void (*entry)(void *arg), void *arg) {
+void aw__cpu_context_init(aw__cpu_context *c, void *low, void *high, void (*entry)(void *arg),
+                          void *arg) {
     (void)low;
     uint64_t *top = (uint64_t *)((uintptr_t)high & ~(uintptr_t)15);
 #if defined(__x86_64__)
-    uint64_t *frame = top - 8; /* control words, r15, r14, r13, r12, rbx, rbp, where to go on */
+    uint64_t *frame = top - 8; /* control words, r15, r14, r13, r12, rbx, rbp, return address */
     memset(frame, 0, 8 * sizeof *frame);
     uint32_t sse;
     uint16_t x87;

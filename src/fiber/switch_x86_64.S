@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Switching stacks on x86-64. See switch.h.
+ * Stack switches on x86-64. See switch.h.
  *
- * What is kept lies on the stack that is left, from its saved pointer upwards: the control word of SSE (4
- * bytes) and of x87 (2, and 2 unused), r15, r14, r13, r12, rbx, rbp, and where to go on. The layout is the
- * same before and after the switch, so one unwind table serves both.
+ * A suspended stack holds, from its saved stack pointer upwards: the control words of SSE (mxcsr, 4
+ * bytes) and of x87 (2 bytes, and 2 unused), r15, r14, r13, r12, rbx, rbp, and the return address.
+ * The layout is the same before and after the switch, so one unwind table serves both.
  *
- * Control words are loaded only when they differ: loading is slow, and they hardly ever do. The low
- * six bits of SSE's are exception flags, which no call keeps.
+ * Control words are loaded only if they differ: loading is slow, and they rarely differ. The low
+ * six bits of mxcsr are exception flags, which no call preserves.
  *
- * The last step is a jump and not a return: the processor predicts a return by the last call, which was
- * on the other stack. The jump needs no landing mark because it goes behind a call. A shadow stack would
- * have to be switched too; it is not, so the note at the end claims only indirect branch tracking. */
+ * The switch ends with a jump instead of a return: the processor predicts a return by the last
+ * call, which was made on the other stack. The jump goes to the instruction after a call, which is
+ * no landing pad (endbr64): hence notrack. A shadow stack would have to be switched, too. It is
+ * not, so the note at the end claims only indirect branch tracking. */
 #include "fiber/switch.h"
 
 #if AW__SWITCH_ASSEMBLY && defined(__x86_64__)
@@ -83,7 +84,7 @@ aw__switch: /* rdi: from, rsi: to, rdx: value */
     notrack jmp *%rcx
     .cfi_endproc
 
-/* The rare case, out of the way. The frame is as it was at the switch. */
+/* Rare: a control word differs. The frame is the same as before the jump. */
     .cfi_startproc
     .cfi_def_cfa rsp, 64
     .cfi_offset rbp, -16
@@ -99,8 +100,8 @@ aw__switch: /* rdi: from, rsi: to, rdx: value */
     .cfi_endproc
     .size aw__switch, . - aw__switch
 
-/* Nothing of this stack is kept. What the other one kept is restored, and `then` returns for the switch
- * that waits there. */
+/* Saves nothing of this stack. Restores the other one and jumps to `then`, which returns to the
+ * caller of the switch that is suspended there. */
     .globl aw__switch_last
     .hidden aw__switch_last
     .type aw__switch_last, @function
@@ -137,7 +138,7 @@ aw__switch_last: /* rdi: to, rsi: then, rdx: arg */
     .cfi_endproc
     .size aw__switch_last, . - aw__switch_last
 
-/* What a new stack goes on with: entry(arg), which does not return. Unwinding ends here. */
+/* A new stack begins here: calls entry(arg), which does not return. Unwinding ends here. */
     .globl aw__switch_start
     .hidden aw__switch_start
     .type aw__switch_start, @function

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What all connections have: the futures and calls that go to their kind. */
+ * What all kinds of connections share: the futures and calls, which dispatch to the connection's
+ * type. */
 #include <awake/io.h>
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static aw_poll io_cancel(aw_future *self, aw_cx *cx) {
     return op->conn ? op->conn->type->cancel(op, cx) : AW_CANCELLED;
 }
 
-/* A connection that nobody takes. */
+/* An accepted connection that the program did not take. */
 static void io_discard(aw_future *self) {
     const aw_io *op = (const aw_io *)self;
     if (op->wants == AW_IO_ACCEPT && op->out >= 0) close(op->out);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the drivers of a runtime have counted. */
+ * The I/O counters of a runtime: the sums over its drivers. */
 #include <string.h>
 
-#include "workers/pool.h"
+#include "context/context.h"
+#include "io/thread_io.h"
 
-static void add(aw_io_counters *sum, const aw__driver *d) {
+static void counters_add_driver(aw_io_counters *sum, const aw__driver *d) {
     if (!d) return;
     sum->operations += aw__load_relaxed(&d->counters.operations);
     sum->waits += aw__load_relaxed(&d->counters.waits);
@@ -13,17 +14,18 @@ static void add(aw_io_counters *sum, const aw__driver *d) {
     sum->calls += aw__load_relaxed(&d->counters.calls);
 }
 
-static void add_all(aw_io_counters *sum, const aw__place *place) {
-    add(sum, aw__load_acquire(&place->driver));
-    add(sum, aw__load_acquire(&place->beside));
+static void counters_add_thread_io(aw_io_counters *sum, const aw__thread_io *thread_io) {
+    counters_add_driver(sum, aw__load_acquire(&thread_io->driver));
+    counters_add_driver(sum, aw__load_acquire(&thread_io->shared));
 }
 
 void aw_runtime_io_sized(const aw_runtime *rt, aw_io_counters *counters, size_t size) {
-    aw_io_counters sum = {.driver = aw__load_acquire(&rt->driver_type)->name,
-                          .fallback = aw__load_relaxed(&rt->driver_fallback)};
-    add_all(&sum, &rt->place);
-    for (uint32_t i = 0; rt->pool && i < rt->pool->count; i++)
-        add_all(&sum, &rt->pool->workers[i].place);
+    const aw__runtime_base *b = aw__base(rt);
+    aw_io_counters sum = {.driver = aw__load_acquire(&b->driver_type)->name,
+                          .fallback = aw__load_relaxed(&b->driver_fallback)};
+    const aw__thread_io *io;
+    for (uint32_t n = 0; (io = b->sched->nth_thread_io(rt, n)); n++)
+        counters_add_thread_io(&sum, io);
     memset(counters, 0, size);
     memcpy(counters, &sum, size < sizeof sum ? size : sizeof sum);
 }

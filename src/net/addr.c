@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Addresses. Parsing is strict: one way to write each, and nothing behind it. */
+ * Addresses. Parsing is strict: each address has one spelling, and nothing may follow it. */
 #include <awake/addr.h>
 
 #include <arpa/inet.h>
@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/misuse.h"
+#include "base/text.h"
 
 enum {
-    PATH_AT = offsetof(struct sockaddr_un, sun_path),
-    PATH_MOST = sizeof(((struct sockaddr_un *)0)->sun_path)
+    PATH_OFFSET = offsetof(struct sockaddr_un, sun_path),
+    PATH_CAPACITY = sizeof(((struct sockaddr_un *)0)->sun_path)
 };
 
-/* ---- Numbers ---------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static int digit(char c, unsigned base) {
     int d = c >= '0' && c <= '9'   ? c - '0'
@@ -26,21 +26,21 @@ static int digit(char c, unsigned base) {
     return d < (int)base ? d : -1;
 }
 
-/* Decimal, all of it, without leading zeros. */
-static bool number(const char *text, uint32_t most, uint32_t *to) {
+/* The whole text, decimal, without leading zeros. */
+static bool parse_decimal(const char *text, uint32_t max, uint32_t *value) {
     uint64_t n = 0;
     if (!*text || (*text == '0' && text[1])) return false;
     for (; *text; text++) {
         int d = digit(*text, 10);
         if (d < 0) return false;
         n = n * 10 + (uint64_t)d;
-        if (n > most) return false;
+        if (n > max) return false;
     }
-    *to = (uint32_t)n;
+    *value = (uint32_t)n;
     return true;
 }
 
-/* ---- The Internet ----------------------------------------------------------------------------- */
+/* ---- IPv4 and IPv6 --------------------------------------------------------------------------- */
 
 static aw_addr v4_of(struct in_addr ip, uint16_t port) {
     aw_addr a = {.size = sizeof a.u.v4};
@@ -60,7 +60,7 @@ static aw_addr v6_of(struct in6_addr ip, uint16_t port, uint32_t scope) {
 }
 
 static int scope_of(const char *text, uint32_t *scope) {
-    if (number(text, UINT32_MAX, scope)) return *scope ? 0 : -EINVAL;
+    if (parse_decimal(text, UINT32_MAX, scope)) return *scope ? 0 : -EINVAL;
     if (!*text || strlen(text) >= IF_NAMESIZE) return -EINVAL;
     *scope = if_nametoindex(text);
     return *scope ? 0 : -ENODEV;
@@ -97,28 +97,35 @@ static int parse_inet(aw_addr *a, const char *text) {
     memcpy(ip, text, (size_t)(end - text));
     ip[end - text] = 0;
     if (six && *++end != ':') return -EINVAL;
-    if (!number(end + 1, UINT16_MAX, &port)) return -EINVAL;
+    if (!parse_decimal(end + 1, UINT16_MAX, &port)) return -EINVAL;
     if (six != (strchr(ip, ':') != NULL)) return -EINVAL;
     return aw_addr_of_ip(a, ip, (uint16_t)port);
 }
 
+static aw_addr inet_of(int family, uint32_t four, struct in6_addr six, uint16_t port) {
+    switch (family) {
+    case AF_INET: return v4_of((struct in_addr){htonl(four)}, port);
+    case AF_INET6: return v6_of(six, port, 0);
+    default: return (aw_addr){0};
+    }
+}
+
 aw_addr aw_addr_loopback(int family, uint16_t port) {
-    return family == AF_INET ? v4_of((struct in_addr){htonl(INADDR_LOOPBACK)}, port)
-                             : v6_of(in6addr_loopback, port, 0);
+    return inet_of(family, INADDR_LOOPBACK, in6addr_loopback, port);
 }
 
 aw_addr aw_addr_any(int family, uint16_t port) {
-    return family == AF_INET ? v4_of((struct in_addr){htonl(INADDR_ANY)}, port)
-                             : v6_of(in6addr_any, port, 0);
+    return inet_of(family, INADDR_ANY, in6addr_any, port);
 }
 
-/* ---- Unix ------------------------------------------------------------------------------------- */
+/* ---- Unix ------------------------------------------------------------------------------------ */
 
-/* A path is kept with its end, if there is room for that: Linux needs none. An abstract name comes behind a zero. */
+/* A path is stored with its NUL if there is space; Linux does not need it. An abstract name follows
+ * a NUL. */
 static int local_of(aw_addr *a, const char *name, size_t size, bool abstract) {
-    if (size + abstract > PATH_MOST) return -ENAMETOOLONG;
-    size_t whole = size < PATH_MOST ? size + 1 : size;
-    *a = (aw_addr){.size = (socklen_t)(PATH_AT + whole)};
+    if (size + abstract > PATH_CAPACITY) return -ENAMETOOLONG;
+    size_t stored = size < PATH_CAPACITY ? size + 1 : size;
+    *a = (aw_addr){.size = (socklen_t)(PATH_OFFSET + stored)};
     a->u.local.sun_family = AF_UNIX;
     memcpy(a->u.local.sun_path + abstract, name, size);
     return 0;
@@ -133,7 +140,7 @@ int aw_addr_of_abstract(aw_addr *a, const void *name, size_t size) {
 }
 
 static int parse_local(aw_addr *a, const char *text) {
-    char name[PATH_MOST];
+    char name[PATH_CAPACITY];
     size_t size = 0;
     bool abstract = *text == '@';
     for (text += abstract; *text; size++) {
@@ -147,13 +154,13 @@ static int parse_local(aw_addr *a, const char *text) {
         if (!name[size] && !abstract) return -EINVAL;
         text += 3;
     }
-    /* A path that begins with an '@' is written with \x40. */
+    /* A path that begins with '@' is written with \x40. */
     return size ? local_of(a, name, size, abstract) : -EINVAL;
 }
 
-/* The bytes of its name. */
+/* Finds the name in sun_path, without its NUL, and returns its size. */
 static size_t local_name(const aw_addr *a, const char **name, bool *abstract) {
-    size_t size = a->size - PATH_AT;
+    size_t size = a->size - PATH_OFFSET;
     *name = a->u.local.sun_path;
     *abstract = size && !**name;
     if (!*abstract) return strnlen(*name, size);
@@ -161,7 +168,7 @@ static size_t local_name(const aw_addr *a, const char **name, bool *abstract) {
     return size - 1;
 }
 
-/* ---- Text ------------------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 int aw_addr_parse(aw_addr *a, const char *text) {
     if (!a || !text) return -EINVAL;
@@ -201,25 +208,26 @@ int aw_addr_print(const aw_addr *a, char *buf, size_t size) {
     return (int)t.length;
 }
 
-/* ---- From the system -------------------------------------------------------------------------- */
+/* ---- From the kernel ------------------------------------------------------------------------- */
 
-static int of_local(aw_addr *a, const struct sockaddr_un *sun, size_t size) {
-    if (size == sizeof *sun + 1) size--; /* a path without an end: the system counts one */
+static int local_of_sockaddr(aw_addr *a, const struct sockaddr_un *sun, size_t size) {
+    /* A path that fills sun_path: the kernel counts a NUL that is not there. */
+    if (size == sizeof *sun + 1) size--;
     if (size > sizeof *sun) return -EINVAL;
-    size_t length = size - PATH_AT;
+    size_t length = size - PATH_OFFSET;
     if (length && sun->sun_path[0]) {
-        length = strnlen(sun->sun_path, length); /* some count the end, and some do not */
-        if (length < PATH_MOST) length++;
+        length = strnlen(sun->sun_path, length); /* the size may include the NUL or not */
+        if (length < PATH_CAPACITY) length++;
     }
-    *a = (aw_addr){.size = (socklen_t)(PATH_AT + length)};
+    *a = (aw_addr){.size = (socklen_t)(PATH_OFFSET + length)};
     a->u.local.sun_family = AF_UNIX;
-    size_t given = size - PATH_AT;
-    memcpy(a->u.local.sun_path, sun->sun_path, length < given ? length : given);
+    size_t available = size - PATH_OFFSET;
+    memcpy(a->u.local.sun_path, sun->sun_path, length < available ? length : available);
     return 0;
 }
 
 int aw_addr_of_sockaddr(aw_addr *a, const struct sockaddr *sa, socklen_t size) {
-    if (!a || !sa || size < PATH_AT) return -EINVAL;
+    if (!a || !sa || size < PATH_OFFSET) return -EINVAL;
     sa_family_t family;
     memcpy(&family, &sa->sa_family, sizeof family);
     struct sockaddr_in four;
@@ -236,12 +244,12 @@ int aw_addr_of_sockaddr(aw_addr *a, const struct sockaddr *sa, socklen_t size) {
         *a = v6_of(six.sin6_addr, ntohs(six.sin6_port), six.sin6_scope_id);
         a->u.v6.sin6_flowinfo = six.sin6_flowinfo;
         return 0;
-    case AF_UNIX: return of_local(a, (const struct sockaddr_un *)(const void *)sa, size);
+    case AF_UNIX: return local_of_sockaddr(a, (const struct sockaddr_un *)(const void *)sa, size);
     default: return -EAFNOSUPPORT;
     }
 }
 
-/* ---- Looking at them -------------------------------------------------------------------------- */
+/* ---- Ports and comparison -------------------------------------------------------------------- */
 
 uint16_t aw_addr_port(const aw_addr *a) {
     switch (aw_addr_family(a)) {

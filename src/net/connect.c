@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connecting to one address. */
+ * Connect to one address. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
 #include <awake/net.h>
 
+#include "base/backoff.h"
 #include "net/socket.h"
 
-static const uint64_t SHORTEST = AW_MSEC(1), LONGEST = AW_MSEC(100);
+static const uint64_t CONNECT_PAUSE_MIN = AW_MSEC(1), CONNECT_PAUSE_MAX = AW_MSEC(100);
 
-static int open_for(aw_connect_future *self) {
+static int connect_open(aw_connect_future *self) {
     int family = aw_addr_family(&self->addr);
     if (!self->conn || family == AF_UNSPEC) return -EINVAL;
     if (self->kind == SOCK_SEQPACKET && family != AF_UNIX) return -EINVAL;
@@ -27,10 +28,11 @@ static aw_io connect_io(aw_connect_future *self) {
     return aw__io(self->fresh, AW_IO_CONNECT, &self->addr.u, self->addr.size);
 }
 
-/* No room in the queue of a Unix listener. The system tells nobody when there is some. */
-static bool is_full(aw_connect_future *self, int error) {
+/* The queue of a Unix listener is full. The kernel does not report when it has space again: retry
+ * after `pause`. */
+static bool connect_queue_full(aw_connect_future *self, int error) {
     if (error != -EAGAIN || aw_addr_family(&self->addr) != AF_UNIX) return false;
-    self->pause = aw__longer(self->pause, SHORTEST, LONGEST);
+    self->pause = aw__backoff_next(self->pause, CONNECT_PAUSE_MIN, CONNECT_PAUSE_MAX);
     return true;
 }
 
@@ -41,10 +43,10 @@ static void connect_discard(aw_future *f) {
 
 AW_ASYNC_DEF(aw_connect_future, .discard = connect_discard) {
     AW_BEGIN;
-    self->out = open_for(self);
+    self->out = connect_open(self);
     if (self->out < 0) AW_RETURN(self->out);
     AW_AWAIT(self->io, connect_io(self));
-    while (is_full(self, self->io.out)) {
+    while (connect_queue_full(self, self->io.out)) {
         AW_AWAIT(self->nap, aw_sleep_for(self->pause));
         if (self->nap.out < 0) AW_RETURN(self->nap.out);
         AW_AWAIT(self->io, connect_io(self));
@@ -58,16 +60,16 @@ AW_ASYNC_DEF(aw_connect_future, .discard = connect_discard) {
     AW_END;
 }
 
-static aw_connect_future make(aw_conn **conn, const aw_addr *addr, int kind) {
+static aw_connect_future connect_make(aw_conn **conn, const aw_addr *addr, int kind) {
     aw_connect_future f = AW_CALL(aw_connect_future, .conn = conn, .kind = kind);
     if (addr) f.addr = *addr;
     return f;
 }
 
 aw_connect_future aw_connect(aw_conn **conn, const aw_addr *addr) {
-    return make(conn, addr, SOCK_STREAM);
+    return connect_make(conn, addr, SOCK_STREAM);
 }
 
 aw_connect_future aw_connect_seqpacket(aw_conn **conn, const aw_addr *addr) {
-    return make(conn, addr, SOCK_SEQPACKET);
+    return connect_make(conn, addr, SOCK_SEQPACKET);
 }

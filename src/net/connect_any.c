@@ -1,76 +1,79 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connecting to any of several addresses, and to a name.
+ * Connect to any of several addresses, and to a name.
  *
- * Attempts lie in one block, in the order in which they begin. `begun` of them have been polled; `running` of those
- * have not ended. The timer runs while there are more to begin. As soon as one has succeeded it is decided: the
- * others are cancelled. */
+ * The attempts are one allocation, in the order in which they begin. `begun` of them have been
+ * polled; `running` of those have not ended. The timer runs while attempts remain to be begun. The
+ * first success decides: the other attempts are cancelled. */
 #include <errno.h>
 
 #include <awake/net.h>
 
-#include "core/alloc.h"
-#include "net/resolve.h"
+#include "base/allocate.h"
+#include "context/context.h"
+#include "net/lookup.h"
 
 typedef struct aw__attempt {
     aw_connect_future connect;
-    aw_conn *conn; /* where it is to be */
+    aw_conn *conn; /* result of `connect` */
 } attempt;
 
 typedef aw_connect_any_future any;
 
-enum { FRESH, RACING, CUT /* one of them was cancelled */, DECIDED }; /* state */
+/* State. ANY_CANCELLED: an attempt was cancelled. ANY_DECIDED: an attempt has succeeded. */
+enum { ANY_FRESH, ANY_RACING, ANY_CANCELLED, ANY_DECIDED };
 
-/* ---- Beginning -------------------------------------------------------------------------------- */
+/* ---- Begin ----------------------------------------------------------------------------------- */
 
-/* The next address from `from` on of this family (or not of it); `count` when there is none. */
-static uint32_t next_of(const any *self, uint32_t from, int family, bool same) {
+/* The first address at or after `from` that is of `family` (or, with !same, is not); `count` if
+ * there is none. */
+static uint32_t next_address(const any *self, uint32_t from, int family, bool same) {
     while (from < self->count && (aw_addr_family(&self->addrs[from]) == family) != same)
         from++;
     return from;
 }
 
-/* The family of the first address and the others take turns, as long as there are both. */
-static void put_in_order(any *self) {
+/* The family of the first address alternates with the other families, while both have addresses. */
+static void interleave_families(any *self) {
     int family = aw_addr_family(&self->addrs[0]);
-    uint32_t at[2] = {next_of(self, 0, family, true), next_of(self, 0, family, false)};
+    uint32_t at[2] = {next_address(self, 0, family, true), next_address(self, 0, family, false)};
     bool other = false;
     for (uint32_t i = 0; i < self->count; i++) {
         if (at[other] == self->count) other = !other;
         attempt *t = &self->attempts[i];
         t->conn = NULL;
         t->connect = aw_connect(&t->conn, &self->addrs[at[other]]);
-        at[other] = next_of(self, at[other] + 1, family, !other);
+        at[other] = next_address(self, at[other] + 1, family, !other);
         other = !other;
     }
 }
 
-static int begin(any *self, aw_cx *cx) {
+static int any_begin(any *self, aw_cx *cx) {
     if (!self->conn || !self->addrs || self->count == 0) return -EINVAL;
     self->allocator = aw__allocator_for(aw_cx_runtime(cx));
     self->attempts = aw__alloc(self->allocator, self->count * sizeof(attempt));
     if (!self->attempts) return -ENOMEM;
-    put_in_order(self);
+    interleave_families(self);
     return 0;
 }
 
-static void stop_timer(any *self, aw_cx *cx) {
+static void any_stop_timer(any *self, aw_cx *cx) {
     aw_future *f = &self->timer.future;
     if (f->type && aw_future_started(f) && !aw_future_ended(f)) aw_future_cancel(f, cx);
 }
 
-static void begin_next(any *self, aw_cx *cx) {
-    stop_timer(self, cx);
+static void begin_next_attempt(any *self, aw_cx *cx) {
+    any_stop_timer(self, cx);
     self->begun++;
     self->running++;
     self->timer = aw_sleep_for(self->stagger);
 }
 
-/* ---- Ending ----------------------------------------------------------------------------------- */
+/* ---- End ------------------------------------------------------------------------------------- */
 
-static aw_poll end(any *self, aw_cx *cx, int out, aw_poll how) {
-    stop_timer(self, cx);
-    aw__release(self->allocator, self->attempts, self->count * sizeof(attempt));
+static aw_poll any_end(any *self, aw_cx *cx, int out, aw_poll how) {
+    any_stop_timer(self, cx);
+    aw__free(self->allocator, self->attempts, self->count * sizeof(attempt));
     self->attempts = NULL;
     self->out = out;
     return how;
@@ -78,86 +81,87 @@ static aw_poll end(any *self, aw_cx *cx, int out, aw_poll how) {
 
 static void succeed(any *self, attempt *t) {
     *self->conn = t->conn;
-    self->future.state = DECIDED;
+    self->future.state = ANY_DECIDED;
 }
 
-/* One that has ended: the first to succeed is taken, what comes later is closed. */
-static void ended(any *self, attempt *t) {
+/* The first success is the result. A later one is closed. */
+static void attempt_ended(any *self, attempt *t) {
     self->running--;
     if (t->connect.out) return;
-    if (self->future.state == DECIDED)
+    if (self->future.state == ANY_DECIDED)
         aw_close(t->conn);
     else
         succeed(self, t);
 }
 
-/* Cancel all that run. True: none is left. */
-static bool cancel_all(any *self, aw_cx *cx) {
+/* Cancels all running attempts. True: none is left. */
+static bool cancel_attempts(any *self, aw_cx *cx) {
     for (uint32_t i = 0; i < self->begun; i++) {
         attempt *t = &self->attempts[i];
         if (aw_future_ended(&t->connect.future)) continue;
         aw_poll r = aw_future_cancel(&t->connect.future, cx);
-        if (r == AW_READY) ended(self, t);
+        if (r == AW_READY) attempt_ended(self, t);
         if (r == AW_CANCELLED) self->running--;
-        if (r == AW_CANCELLED && self->future.state == RACING) self->future.state = CUT;
+        if (r == AW_CANCELLED && self->future.state == ANY_RACING)
+            self->future.state = ANY_CANCELLED;
     }
     return self->running == 0;
 }
 
-static aw_poll wind_up(any *self, aw_cx *cx) {
-    stop_timer(self, cx); /* it would wake who polled before */
-    return cancel_all(self, cx) ? end(self, cx, 0, AW_READY) : AW_PENDING;
+static aw_poll cancel_losers(any *self, aw_cx *cx) {
+    any_stop_timer(self, cx); /* it holds the waker of an earlier poll */
+    return cancel_attempts(self, cx) ? any_end(self, cx, 0, AW_READY) : AW_PENDING;
 }
 
-/* ---- Racing ----------------------------------------------------------------------------------- */
+/* ---- Race ------------------------------------------------------------------------------------ */
 
-/* True: one of them has failed. */
-static bool poll_all(any *self, aw_cx *cx) {
+/* True: an attempt has failed. */
+static bool poll_attempts(any *self, aw_cx *cx) {
     bool failed = false;
-    for (uint32_t i = 0; i < self->begun && self->future.state != DECIDED; i++) {
+    for (uint32_t i = 0; i < self->begun && self->future.state != ANY_DECIDED; i++) {
         attempt *t = &self->attempts[i];
         if (aw_future_ended(&t->connect.future)) continue;
         if (aw_future_poll(&t->connect.future, cx) == AW_PENDING) continue;
-        ended(self, t);
+        attempt_ended(self, t);
         failed |= t->connect.out != 0;
     }
     return failed;
 }
 
-/* None runs any more. */
-static aw_poll end_of_all(any *self, aw_cx *cx) {
-    return end(self, cx, self->attempts[0].connect.out, AW_READY);
+/* All attempts have failed: the error of the first. */
+static aw_poll any_end_failed(any *self, aw_cx *cx) {
+    return any_end(self, cx, self->attempts[0].connect.out, AW_READY);
 }
 
 static aw_poll any_poll(aw_future *f, aw_cx *cx) {
     any *self = (any *)f;
-    if (f->state == FRESH) {
-        self->out = begin(self, cx);
+    if (f->state == ANY_FRESH) {
+        self->out = any_begin(self, cx);
         if (self->out) return AW_READY;
-        f->state = RACING;
-        begin_next(self, cx);
+        f->state = ANY_RACING;
+        begin_next_attempt(self, cx);
     }
-    while (f->state == RACING) {
-        bool more = self->begun < self->count, failed = poll_all(self, cx);
-        if (f->state == DECIDED) break;
-        if (!more && self->running == 0) return end_of_all(self, cx);
+    while (f->state == ANY_RACING) {
+        bool more = self->begun < self->count, failed = poll_attempts(self, cx);
+        if (f->state == ANY_DECIDED) break;
+        if (!more && self->running == 0) return any_end_failed(self, cx);
         if (!more || (!failed && aw_future_poll(&self->timer.future, cx) == AW_PENDING))
             return AW_PENDING;
-        begin_next(self, cx);
+        begin_next_attempt(self, cx);
     }
-    return wind_up(self, cx);
+    return cancel_losers(self, cx);
 }
 
 static aw_poll any_cancel(aw_future *f, aw_cx *cx) {
     any *self = (any *)f;
-    if (f->state == FRESH) return AW_CANCELLED;
-    if (f->state == DECIDED) return wind_up(self, cx);
-    stop_timer(self, cx);
-    if (!cancel_all(self, cx)) return AW_PENDING;
-    if (f->state == DECIDED) return end(self, cx, 0, AW_READY);
-    if (f->state == CUT || self->begun < self->count)
-        return end(self, cx, -ECANCELED, AW_CANCELLED);
-    return end_of_all(self, cx);
+    if (f->state == ANY_FRESH) return AW_CANCELLED;
+    if (f->state == ANY_DECIDED) return cancel_losers(self, cx);
+    any_stop_timer(self, cx);
+    if (!cancel_attempts(self, cx)) return AW_PENDING;
+    if (f->state == ANY_DECIDED) return any_end(self, cx, 0, AW_READY);
+    if (f->state == ANY_CANCELLED || self->begun < self->count)
+        return any_end(self, cx, -ECANCELED, AW_CANCELLED);
+    return any_end_failed(self, cx);
 }
 
 static void any_discard(aw_future *f) {
@@ -191,7 +195,7 @@ aw_connect_any_future aw_connect_any(aw_conn **conn, const aw_addr *addrs, int c
                  .stagger = AW_MSEC(250)};
 }
 
-/* ---- By name ---------------------------------------------------------------------------------- */
+/* ---- By name --------------------------------------------------------------------------------- */
 
 static void host_discard(aw_future *f) {
     aw_connect_host_future *self = (aw_connect_host_future *)f;
@@ -204,12 +208,12 @@ AW_ASYNC_DEF(aw_connect_host_future, .discard = host_discard) {
     AW_AWAIT(self->resolve, aw__resolve_all(self->allocator, self->name, self->port));
     if (self->resolve.out < 0) AW_RETURN(self->resolve.out);
     self->found = self->resolve.to;
-    self->room = self->resolve.max;
+    self->found_capacity = self->resolve.max;
     AW_AWAIT(self->any, aw_connect_any(self->conn, self->found, self->resolve.out));
     AW_RETURN(self->any.out);
     AW_FINALLY;
     if (self->found)
-        aw__release(self->allocator, self->found, (size_t)self->room * sizeof(aw_addr));
+        aw__free(self->allocator, self->found, (size_t)self->found_capacity * sizeof(aw_addr));
     AW_END;
 }
 

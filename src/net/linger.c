@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * A close that waits for the other end. */
+ * Close a connection after the peer has closed its side. */
 #include <errno.h>
 
 #include <awake/net.h>
 
-static uint64_t after(uint64_t now, uint64_t most) {
-    return most < AW_FOREVER - now ? now + most : AW_FOREVER;
-}
+#include "time/timer_math.h"
 
 AW_ASYNC_DEF(aw_linger_future) {
     AW_BEGIN;
     AW_AWAIT(self->shutdown, aw_shutdown(self->conn));
     if (self->shutdown.out < 0) AW_RETURN(self->shutdown.out);
     if (!aw_cx_runtime(cx)) AW_RETURN(-ENXIO);
-    self->until = after(aw_now(aw_cx_runtime(cx)), self->most);
-    do { /* who always has more to say is not listened to for ever */
+    self->until = aw__time_add(aw_now(aw_cx_runtime(cx)), self->most);
+    do { /* the limit also holds for a peer that never stops sending */
         if (aw_now(aw_cx_runtime(cx)) >= self->until) AW_RETURN(-ETIMEDOUT);
         AW_AWAIT_BY(self->read, self->until,
                     aw_read(self->conn, self->dropped, sizeof self->dropped));
@@ -27,6 +25,6 @@ AW_ASYNC_DEF(aw_linger_future) {
     AW_END;
 }
 
-aw_linger_future aw_linger(aw_conn *c, uint64_t most) {
-    return AW_CALL(aw_linger_future, .conn = c, .most = most);
+aw_linger_future aw_linger(aw_conn *c, uint64_t timeout) {
+    return AW_CALL(aw_linger_future, .conn = c, .most = timeout);
 }

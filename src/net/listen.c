@@ -1,57 +1,62 @@
 /* SPDX-License-Identifier: MIT
  *
- * Listeners: made, shared, closed. */
+ * Listeners: creation, references, close. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-#include "net/ahead.h"
+#include "base/sized_copy.h"
+#include "net/accept_ahead.h"
 #include "net/listener.h"
 #include "net/socket.h"
-#include "runtime/options.h"
 
-/* ---- Room for connections --------------------------------------------------------------------- */
+#include "context/context.h"
 
-static void room_drop(aw__conn_room *r) {
-    if (aw__fetch_sub(&r->refs, 1u) == 1) aw__release(r->end.allocator, r, sizeof *r);
+/* ---- Connection limit ------------------------------------------------------------------------ */
+
+static void conn_limit_unref(aw__conn_limit *limit) {
+    if (aw__fetch_sub(&limit->refs, 1u) == 1)
+        aw__free(limit->close_hook.allocator, limit, sizeof *limit);
 }
 
-static void conn_is_gone(aw__fd_end *end) {
-    aw__conn_room *r = (aw__conn_room *)(void *)end;
-    aw_semaphore_release(&r->permits, 1);
-    room_drop(r);
+static void conn_limit_conn_closed(aw__fd_close_hook *hook) {
+    aw__conn_limit *limit = (aw__conn_limit *)(void *)hook;
+    aw_semaphore_release(&limit->permits, 1);
+    conn_limit_unref(limit);
 }
 
-static aw__conn_room *room_new(const aw_allocator *a, uint32_t permits) {
-    aw__conn_room *r = aw__alloc(a, sizeof *r);
-    if (r)
-        *r = (aw__conn_room){
-            .end = {conn_is_gone, a}, .refs = 1, .permits = aw_semaphore_of(permits)};
-    return r;
+static aw__conn_limit *conn_limit_new(const aw_allocator *a, uint32_t permits) {
+    aw__conn_limit *limit = aw__alloc(a, sizeof *limit);
+    if (limit)
+        *limit = (aw__conn_limit){.close_hook = {conn_limit_conn_closed, a},
+                                  .refs = 1,
+                                  .permits = aw_semaphore_of(permits)};
+    return limit;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------- */
+/* ---- Life cycle ------------------------------------------------------------------------------ */
 
-/* Of a socket that listens, or is about to, and is the caller's if this fails. */
-static int make(aw_listener **to, int fd, const aw_listen_options *o) {
+/* `fd` listens already, or will. On failure it still belongs to the caller. */
+static int listener_make(aw_listener **to, int fd, const aw_listen_options *o) {
     const aw_allocator *a = aw__allocator_for(NULL);
     aw_listener *l = aw__alloc(a, sizeof *l);
     if (!l) return -ENOMEM;
     *l = (aw_listener){.refs = 1, .open = AW_SEMAPHORE_INIT(0), .allocator = a};
     int error = -ENOMEM;
-    if (o->max_connections && !(l->room = room_new(a, o->max_connections))) goto failed;
-    if (o->ahead && !(l->ahead = aw__ahead_new(a, o->ahead))) goto failed;
+    if (o->max_connections && !(l->conn_limit = conn_limit_new(a, o->max_connections))) goto failed;
+    if (o->accept_ahead && !(l->accept_ahead = aw__accept_ahead_new(a, o->accept_ahead)))
+        goto failed;
     error = aw_conn_of_fd(&l->conn, fd);
     if (error) goto failed;
-    if (l->ahead) aw__ahead_open(l->ahead, l->conn);
+    if (l->accept_ahead) aw__accept_ahead_open(l->accept_ahead, l->conn);
     *to = l;
     return 0;
 failed:
-    if (l->ahead) aw__ahead_drop(l->ahead);
-    if (l->room) room_drop(l->room);
-    aw__release(a, l, sizeof *l);
+    if (l->accept_ahead) aw__accept_ahead_drop(l->accept_ahead);
+    if (l->conn_limit) conn_limit_unref(l->conn_limit);
+    aw__free(a, l, sizeof *l);
     return error;
 }
 
@@ -61,19 +66,21 @@ void aw_listener_keep(aw_listener *l) {
 
 void aw_listener_drop(aw_listener *l) {
     if (!l || aw__fetch_sub(&l->refs, 1u) != 1) return;
-    if (l->ahead) aw__ahead_close(l->ahead);
+    if (l->accept_ahead) aw__accept_ahead_close(l->accept_ahead);
     aw_conn_drop(l->conn);
-    if (l->ahead) aw__ahead_drop(l->ahead);
-    if (l->room) room_drop(l->room);
-    aw__release(l->allocator, l, sizeof *l);
+    if (l->accept_ahead) aw__accept_ahead_drop(l->accept_ahead);
+    if (l->conn_limit) conn_limit_unref(l->conn_limit);
+    aw__free(l->allocator, l, sizeof *l);
 }
 
 void aw_listener_close(aw_listener *l) {
     if (!l) return;
-    if (l->ahead) aw__ahead_close(l->ahead);
-    aw_conn_keep(l->conn); /* for the close: others may have the listener, and find out */
+    if (l->accept_ahead) aw__accept_ahead_close(l->accept_ahead);
+    /* aw_close takes a reference. The listener's own stays, because other holders of the listener
+     * may still use `conn`: they get -EBADF. */
+    aw_conn_keep(l->conn);
     aw_close(l->conn);
-    if (l->room) aw_semaphore_close(&l->room->permits);
+    if (l->conn_limit) aw_semaphore_close(&l->conn_limit->permits);
     aw_semaphore_close(&l->open);
     aw_listener_drop(l);
 }
@@ -86,23 +93,23 @@ int aw_listener_addr(const aw_listener *l, aw_addr *addr) {
     return l ? aw_conn_local(l->conn, addr) : -EBADF;
 }
 
-/* ---- Listening -------------------------------------------------------------------------------- */
+/* ---- Listen ---------------------------------------------------------------------------------- */
 
-static int copy_options(aw_listen_options *o, const aw_listen_options *given) {
+static int copy_options(aw_listen_options *o, const aw_listen_options *from) {
     *o = (aw_listen_options)AW_LISTEN_OPTIONS;
-    if (given && !aw__copy_sized(o, sizeof *o, given)) return -EINVAL;
-    o->self_size = sizeof *o; /* of this one, with the defaults of what was not given */
-    bool fits = o->max_connections <= AW_SEMAPHORE_MAX && o->ahead <= AW__AHEAD_MAX;
-    return o->backlog < 0 || !fits || (o->max_connections && o->ahead) ? -EINVAL : 0;
+    if (from && !aw__copy_sized(o, sizeof *o, from)) return -EINVAL;
+    o->self_size = sizeof *o; /* complete now, with defaults for what `from` lacks */
+    bool fits = o->max_connections <= AW_SEMAPHORE_MAX && o->accept_ahead <= AW__ACCEPT_AHEAD_MAX;
+    return o->backlog < 0 || !fits || (o->max_connections && o->accept_ahead) ? -EINVAL : 0;
 }
 
-/* Before it is bound. What is set here holds for the connections too: they inherit it. */
+/* Before bind. Accepted connections inherit these options. */
 static int prepare_inet(int fd, int family, const aw_listen_options *o) {
-    int error = o->exclusive ? 0 : aw__socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    int error = o->no_reuse_addr ? 0 : aw__socket_set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (!error && o->reuse_port) error = aw__socket_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     if (!error && family == AF_INET6)
         error = aw__socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, o->v6_only);
-    if (!error && !o->delay) error = aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    if (!error && !o->nagle) error = aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     return error;
 }
 
@@ -133,7 +140,8 @@ int aw_listen(aw_listener **l, const aw_addr *addr, const aw_listen_options *opt
     int fd = aw__socket(family, o.seqpacket ? SOCK_SEQPACKET : SOCK_STREAM);
     if (fd < 0) return fd;
     aw_listener *made;
-    error = make(&made, fd, &o); /* first: what is bound to a path would leave it behind */
+    /* Allocate before bind: a failure after it would leave a Unix path behind. */
+    error = listener_make(&made, fd, &o);
     if (error) {
         close(fd);
         return error;
@@ -156,7 +164,7 @@ int aw_listen_each(aw_listener **ls, int count, const aw_addr *addr,
     while (!error && made < count) {
         error = aw_listen(&ls[made], &at, &o);
         if (!error && made++ == 0)
-            error = aw_listener_addr(ls[0], &at); /* port 0: the one it got */
+            error = aw_listener_addr(ls[0], &at); /* port 0: the one that was chosen */
     }
     if (error)
         while (made > 0)
@@ -171,7 +179,7 @@ int aw_listener_of_fd(aw_listener **l, int fd, const aw_listen_options *options)
     if (error) return error;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size)) return -errno;
     if (!listens) return -EINVAL;
-    error = make(l, fd, &o);
-    if (!error) aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, !o.delay); /* if it is TCP */
+    error = listener_make(l, fd, &o);
+    if (!error) aw__socket_set(fd, IPPROTO_TCP, TCP_NODELAY, !o.nagle); /* fails if it is not TCP */
     return error;
 }

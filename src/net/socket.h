@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of this folder share: sockets that do not block and are closed on exec from birth. */
+ * Shared by the files of this folder. All sockets are created non-blocking and close-on-exec. */
 #ifndef AW_NET_SOCKET_H
 #define AW_NET_SOCKET_H
 
@@ -9,20 +9,13 @@
 
 /* A descriptor, or a negative errno. */
 int aw__socket(int family, int kind);
-/* 0 or a negative errno. */
 int aw__socket_set(int fd, int level, int option, int value);
-/* As it comes from getsockname or getpeername. */
+/* `get` is getsockname or getpeername. 0 or a negative errno. */
 int aw__socket_name(int fd, int (*get)(int, struct sockaddr *, socklen_t *), aw_addr *addr);
-/* Its descriptor is the caller's until this has succeeded. */
+/* On failure `fd` still belongs to the caller. */
 int aw__socket_conn(aw_conn **c, int fd);
 
-/* How long to wait before the next attempt, of what the system tells nobody: `pause` is that of the last one, or 0. */
-static inline uint64_t aw__longer(uint64_t pause, uint64_t shortest, uint64_t longest) {
-    uint64_t next = pause ? pause * 2 : shortest;
-    return next < longest ? next : longest;
-}
-
-/* A path that is a socket to which nobody is bound is removed: 0; -EADDRINUSE: somebody is; -ENOENT, -ENOTSOCK. */
+/* Removes a path if no socket is bound to it: 0. -EADDRINUSE: one is. -ENOENT, -ENOTSOCK. */
 int aw__socket_remove_stale(const aw_addr *addr);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Unix sockets: pairs, datagrams, who is at the other end; and pipes. */
+ * Unix sockets: pairs, datagrams, peer credentials; and pipes. */
 #define _GNU_SOURCE
 #include <awake/unix.h>
 
@@ -12,8 +12,8 @@
 
 #include "net/socket.h"
 
-/* Two descriptors become two connections, or are closed. */
-static int both(aw_conn **a, aw_conn **b, const int fds[2]) {
+/* Makes two connections of two descriptors. On failure both are closed. */
+static int conn_pair(aw_conn **a, aw_conn **b, const int fds[2]) {
     int error = aw__socket_conn(a, fds[0]);
     if (error) {
         close(fds[0]);
@@ -33,31 +33,32 @@ int aw_unix_pair(aw_conn *ends[2], int kind) {
     if (!ends || (kind != SOCK_STREAM && kind != SOCK_DGRAM && kind != SOCK_SEQPACKET))
         return -EINVAL;
     if (socketpair(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds)) return -errno;
-    return both(&ends[0], &ends[1], fds);
+    return conn_pair(&ends[0], &ends[1], fds);
 }
 
 int aw_pipe(aw_conn **reader, aw_conn **writer) {
     int fds[2];
     if (!reader || !writer) return -EINVAL;
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK)) return -errno;
-    return both(reader, writer, fds);
+    return conn_pair(reader, writer, fds);
 }
 
 int aw_unix_datagram(aw_conn **c, const aw_addr *local) {
     if (!c || (local && aw_addr_family(local) != AF_UNIX)) return -EINVAL;
     int fd = aw__socket(AF_UNIX, SOCK_DGRAM);
     if (fd < 0) return fd;
-    aw_conn *made; /* first: what is bound to a path would leave it behind */
-    int error = aw__socket_conn(&made, fd);
+    /* Allocate before bind: a failure after it would leave the path behind. */
+    aw_conn *conn;
+    int error = aw__socket_conn(&conn, fd);
     if (error) {
         close(fd);
         return error;
     }
     if (local && bind(fd, &local->u.any, local->size)) error = -errno;
     if (error)
-        aw_close(made);
+        aw_close(conn);
     else
-        *c = made;
+        *c = conn;
     return error;
 }
 
@@ -66,14 +67,14 @@ int aw_unix_remove_stale(const aw_addr *addr) {
 }
 
 int aw_conn_credentials(const aw_conn *c, aw_unix_peer *peer) {
-    struct ucred who;
-    socklen_t size = sizeof who;
+    struct ucred cred;
+    socklen_t size = sizeof cred;
     aw_addr local;
     int error = peer ? aw_conn_local(c, &local) : -EINVAL;
     if (error) return error;
     if (aw_addr_family(&local) != AF_UNIX) return -EOPNOTSUPP;
-    if (getsockopt(aw_conn_fd(c), SOL_SOCKET, SO_PEERCRED, &who, &size)) return -errno;
-    if (who.uid == (uid_t)-1) return -ENOTCONN; /* nobody */
-    *peer = (aw_unix_peer){who.pid, who.uid, who.gid};
+    if (getsockopt(aw_conn_fd(c), SOL_SOCKET, SO_PEERCRED, &cred, &size)) return -errno;
+    if (cred.uid == (uid_t)-1) return -ENOTCONN; /* no peer */
+    *peer = (aw_unix_peer){cred.pid, cred.uid, cred.gid};
     return 0;
 }

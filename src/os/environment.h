@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Settings from the environment. */
+ * Settings from environment variables. */
 #ifndef AW_OS_ENVIRONMENT_H
 #define AW_OS_ENVIRONMENT_H
 
-/* NULL when it is not set, or when the program runs with more rights than who started it. */
+/* NULL if the variable is not set, or in secure-execution mode (setuid, setgid, capabilities). */
 const char *aw__environment(const char *name);
 
-/* A number that is not negative; 0 when it is not set or makes no sense. */
+/* The value as a non-negative decimal number; 0 if it is not set or not a number. */
 unsigned long aw__environment_number(const char *name);
 
 #endif

@@ -5,18 +5,18 @@
 
 uint32_t aw__fork_generation;
 
-static int error;
+static int fork_error;
 
-static void in_child(void) {
+static void fork_in_child(void) {
     aw__fork_generation++;
 }
 
-static void begin(void) {
-    error = -pthread_atfork(NULL, NULL, in_child);
+static void fork_register(void) {
+    fork_error = -pthread_atfork(NULL, NULL, fork_in_child);
 }
 
 int aw__fork_watch(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, begin);
-    return error;
+    pthread_once(&once, fork_register);
+    return fork_error;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The slow path of core/lock.h. The holder may have been preempted, so spinning ends in sched_yield. */
-#include "core/lock.h"
+ * The slow path of os/lock.h. The holder may be preempted, so after 64 spins each try yields the
+ * CPU. */
+#include "os/lock.h"
 
 #include <sched.h>
 

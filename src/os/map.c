@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/atomic.h"
+#include "base/atomic.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -25,12 +25,12 @@ size_t aw__page_size(void) {
 }
 
 void *aw__map(size_t size) {
-    /* NORESERVE: most of it will never be touched, so it shall not count as used. */
+    /* NORESERVE: most of the range is never touched, so it must not count as committed memory. */
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
     if (memory == MAP_FAILED) return NULL;
 #ifdef MADV_NOHUGEPAGE
-    /* The first touch of a stack would otherwise make two megabytes of it real. */
+    /* With huge pages, the first access to a stack would allocate 2 MiB. */
     madvise(memory, size, MADV_NOHUGEPAGE);
 #endif
     return memory;
@@ -44,18 +44,18 @@ void aw__map_clear(void *memory, size_t size) {
     madvise(memory, size, MADV_DONTNEED);
 }
 
-/* Emulators accept any advice and do nothing. The kernel, asked to make a page real, refuses. */
+/* Emulators accept any advice and ignore it. A real guard makes MADV_POPULATE_READ fail. */
 static bool is_guarded(void *memory) {
     return madvise(memory, aw__page_size(), MADV_POPULATE_READ) < 0 && errno == EFAULT;
 }
 
 bool aw__map_guard(void *memory, size_t size) {
-    static int marks = -1; /* atomic: whether marks work here, once that is known */
-    int known = aw__load_relaxed(&marks);
+    static int has_guard_markers = -1; /* atomic; -1: not known yet */
+    int known = aw__load_relaxed(&has_guard_markers);
     if (known && madvise(memory, size, MADV_GUARD_INSTALL) == 0) {
         if (known < 0) {
             known = is_guarded(memory);
-            aw__store_relaxed(&marks, known);
+            aw__store_relaxed(&has_guard_markers, known);
         }
         if (known) return true;
     }

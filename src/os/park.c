@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Linux: futex and clock_gettime. The futex call takes an absolute CLOCK_MONOTONIC deadline in
- * nanoseconds, so nothing has to be rounded. */
+ * Parking on a futex. FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC deadline in nanoseconds,
+ * so deadlines need no rounding. */
 #include "os/park.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/atomic.h"
+#include "base/atomic.h"
 
-enum { EMPTY, TOKEN, SLEEPING, ELSEWHERE };
+enum { PARK_EMPTY, PARK_TOKEN, PARK_SLEEPING, PARK_ELSEWHERE }; /* the park word: see park.h */
 
 uint64_t aw__os_now(void) {
     struct timespec ts;
@@ -42,7 +42,7 @@ void aw__os_wait(int *tries) {
     if (++*tries < 100)
         aw__spin_hint();
     else
-        sched_yield(); /* it may have been preempted */
+        sched_yield(); /* the other thread may be preempted */
 }
 
 static void futex_wait(uint32_t *word, uint32_t expected, uint64_t deadline) {
@@ -55,41 +55,41 @@ static void futex_wait(uint32_t *word, uint32_t expected, uint64_t deadline) {
     int saved = errno;
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, limit, NULL,
             FUTEX_BITSET_MATCH_ANY);
-    errno = saved; /* a wake-up, a signal, a changed word or the deadline: the caller looks again */
+    errno = saved; /* wake-up, signal, changed word or deadline: the caller checks the word again */
 }
 
 bool aw__os_park(uint32_t *word, uint64_t deadline) {
-    /* The exchanges are acquire, paired with the release in unpark. */
-    if (aw__exchange(word, (uint32_t)EMPTY) == TOKEN) return true;
+    /* The exchanges acquire what unpark released. */
+    if (aw__exchange(word, (uint32_t)PARK_EMPTY) == PARK_TOKEN) return true;
     for (;;) {
-        uint32_t seen = EMPTY;
-        if (!aw__cas(word, &seen, (uint32_t)SLEEPING)) {
-            aw__exchange(word, (uint32_t)EMPTY); /* a token came in between */
+        uint32_t seen = PARK_EMPTY;
+        if (!aw__cas(word, &seen, (uint32_t)PARK_SLEEPING)) {
+            aw__exchange(word, (uint32_t)PARK_EMPTY); /* a token arrived in between */
             return true;
         }
-        futex_wait(word, SLEEPING, deadline);
-        if (aw__exchange(word, (uint32_t)EMPTY) == TOKEN) return true;
+        futex_wait(word, PARK_SLEEPING, deadline);
+        if (aw__exchange(word, (uint32_t)PARK_EMPTY) == PARK_TOKEN) return true;
         if (deadline != UINT64_MAX && aw__os_now() >= deadline) return false;
     }
 }
 
 bool aw__os_unpark(uint32_t *word) {
-    uint32_t was = aw__exchange(word, (uint32_t)TOKEN);
-    if (was == SLEEPING) {
+    uint32_t was = aw__exchange(word, (uint32_t)PARK_TOKEN);
+    if (was == PARK_SLEEPING) {
         int saved = errno;
         syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
         errno = saved;
     }
-    return was == ELSEWHERE;
+    return was == PARK_ELSEWHERE;
 }
 
 bool aw__os_park_elsewhere(uint32_t *word) {
-    uint32_t seen = EMPTY;
-    if (aw__cas(word, &seen, (uint32_t)ELSEWHERE)) return true;
-    aw__exchange(word, (uint32_t)EMPTY);
+    uint32_t seen = PARK_EMPTY;
+    if (aw__cas(word, &seen, (uint32_t)PARK_ELSEWHERE)) return true;
+    aw__exchange(word, (uint32_t)PARK_EMPTY);
     return false;
 }
 
 bool aw__os_unparked(uint32_t *word) {
-    return aw__exchange(word, (uint32_t)EMPTY) == TOKEN;
+    return aw__exchange(word, (uint32_t)PARK_EMPTY) == PARK_TOKEN;
 }

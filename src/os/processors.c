@@ -8,17 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(aw__processor_set) == sizeof(cpu_set_t), "the kernel's");
+_Static_assert(sizeof(aw__processor_set) == sizeof(cpu_set_t), "the same size as cpu_set_t");
 
-static uint32_t by_affinity(void) {
+static uint32_t processors_by_affinity(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return (uint32_t)CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than the set has room for */
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than cpu_set_t holds */
     return n > 0 ? (uint32_t)n : 1;
 }
 
-/* "quota period" or "max period", in microseconds; 0: no limit. */
-static uint32_t quota_of(const char *file) {
+/* Reads "<quota> <period>" or "max <period>", in microseconds. Returns processors; 0: no limit. */
+static uint32_t read_quota(const char *file) {
     unsigned long long quota, period;
     FILE *f = fopen(file, "re");
     int n = f ? fscanf(f, "%llu %llu", &quota, &period) : 0;
@@ -26,27 +26,28 @@ static uint32_t quota_of(const char *file) {
     return n == 2 && period ? (uint32_t)((quota + period - 1) / period) : 0;
 }
 
-/* The group's own limit, and those of the groups above it: the least counts. Version 2 only. */
-static uint32_t by_quota(void) {
+/* The lowest limit among the process's control group and its ancestors; 0: no limit. cgroup v2
+ * only. */
+static uint32_t processors_by_quota(void) {
     char line[512], path[640];
-    uint32_t least = 0;
+    uint32_t lowest = 0;
     FILE *f = fopen("/proc/self/cgroup", "re");
     while (f && fgets(line, sizeof line, f)) {
         if (strncmp(line, "0::/", 4) != 0) continue;
         line[strcspn(line, "\n")] = 0;
         for (char *group = line + 3, *slash; (slash = strrchr(group, '/')); *slash = 0) {
             snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-            uint32_t n = quota_of(path);
-            if (n && (!least || n < least)) least = n;
+            uint32_t n = read_quota(path);
+            if (n && (!lowest || n < lowest)) lowest = n;
         }
         break;
     }
     if (f) fclose(f);
-    return least;
+    return lowest;
 }
 
 uint32_t aw__processors(void) {
-    uint32_t affinity = by_affinity(), quota = by_quota();
+    uint32_t affinity = processors_by_affinity(), quota = processors_by_quota();
     uint32_t n = quota && quota < affinity ? quota : affinity;
     return n ? n : 1;
 }

@@ -6,27 +6,36 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/atomic.h"
+#include "base/atomic.h"
+
+/* All signals but those that an instruction of the thread itself can raise. */
+static sigset_t asynchronous_signals(void) {
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    sigset_t set;
+    sigfillset(&set);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&set, faults[i]);
+    return set;
+}
 
 int aw__os_thread(pthread_t *id, void *(*main)(void *arg), void *arg) {
     pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t blocked = asynchronous_signals(), before;
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     int error = pthread_create(&thread, NULL, main, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) return -error;
     if (id)
         *id = thread;
     else
-        pthread_detach(thread); /* it may have ended, but it is there until then */
+        pthread_detach(thread); /* until then the id is valid, even if the thread has ended */
     return 0;
 }
 
 void aw__os_thread_name(const char *first, const char *last) {
     char name[16];
-    int room = (int)sizeof name - 1 - (int)strlen(last);
-    snprintf(name, sizeof name, "%.*s%s", room > 0 ? room : 0, first, last);
+    int space = (int)sizeof name - 1 - (int)strlen(last);
+    snprintf(name, sizeof name, "%.*s%s", space > 0 ? space : 0, first, last);
     pthread_setname_np(pthread_self(), name);
 }
 

@@ -1,70 +1,70 @@
 /* SPDX-License-Identifier: MIT
  *
- * Generators: an async function or a fiber behind the face of a stream. Its poll is pending in two cases, which the phase
- * tells apart: it waits for something, or it has given a value and waits for somebody to want another one. In the second
- * it holds no waker: nobody but the next call will wake it. */
+ * Generators: an async function or a fiber as a stream. Its poll is pending in two cases,
+ * distinguished by the phase: it awaits something, or it has yielded a value. In the second case it
+ * holds no waker: only the next call resumes it. */
 #include <awake/generator.h>
 
 #include <errno.h>
 
-#include "core/misuse.h"
-#include "runtime/opened.h"
+#include "base/misuse.h"
+#include "task/task_borrows.h"
 
 typedef struct aw__generator generator;
 
-static aw_future *future_of(const aw_stream *s) {
+static aw_future *generator_future(const aw_stream *s) {
     return (aw_future *)(void *)((char *)(uintptr_t)s - (uintptr_t)s->type->extra);
 }
 
-static void ended(generator *g, aw_cx *cx) {
+static void generator_ended(generator *g, aw_cx *cx) {
     g->aw_phase = AW__GENERATOR_ENDED;
-    aw__open_end(&g->aw_opened, cx);
+    aw__borrow_end(&g->aw_borrow, cx);
 }
 
-static void poll_it(generator *g, aw_future *f, aw_cx *cx) {
+static void generator_poll(generator *g, aw_future *f, aw_cx *cx) {
     g->aw_phase = AW__GENERATOR_WAITING;
-    if (AW__UNLIKELY(!g->aw_opened.mark)) aw__open_begin(&g->aw_opened, f, cx);
-    if (aw__held_poll(&g->aw_held, f, cx) == AW_READY) ended(g, cx);
-    if (g->aw_phase == AW__GENERATOR_YIELDED) aw__held_idle(&g->aw_held, cx);
+    if (AW__UNLIKELY(!g->aw_borrow.mark)) aw__borrow_begin(&g->aw_borrow, f, cx);
+    if (aw__pending_item_poll(&g->aw_pending, f, cx) == AW_READY) generator_ended(g, cx);
+    if (g->aw_phase == AW__GENERATOR_YIELDED) aw__pending_item_idle(&g->aw_pending, cx);
 }
 
 aw_poll aw__generator_next(aw_stream *s, aw_cx *cx, int *out) {
     generator *g = (generator *)s;
-    aw_future *f = future_of(s);
-    /* Waiting, it is what it waits for that spends. */
+    aw_future *f = generator_future(s);
+    /* While it waits, the future that it awaits spends the budget. */
     if (g->aw_phase != AW__GENERATOR_WAITING && !aw_cx_spend(cx)) return AW_PENDING;
-    if (g->aw_phase <= AW__GENERATOR_WAITING) poll_it(g, f, cx);
+    if (g->aw_phase <= AW__GENERATOR_WAITING) generator_poll(g, f, cx);
     if (g->aw_phase == AW__GENERATOR_WAITING) return AW_PENDING;
     if (g->aw_phase == AW__GENERATOR_YIELDED) {
         g->aw_phase = AW__GENERATOR_IDLE;
         *out = 1;
     } else {
         *out = g->aw_phase == AW__GENERATOR_ENDED ? aw_future_error(f) : 0;
-        g->aw_phase = AW__GENERATOR_TOLD;
+        g->aw_phase = AW__GENERATOR_REPORTED;
     }
     return AW_READY;
 }
 
-bool aw__generator_rest(aw_stream *s, aw_cx *cx) {
+bool aw__generator_disarm(aw_stream *s, aw_cx *cx) {
     generator *g = (generator *)s;
     if (g->aw_phase != AW__GENERATOR_WAITING) return false;
-    if (aw__held_rest(&g->aw_held, future_of(s), cx)) ended(g, cx);
+    if (aw__pending_item_disarm(&g->aw_pending, generator_future(s), cx)) generator_ended(g, cx);
     return g->aw_phase != AW__GENERATOR_WAITING;
 }
 
 aw_poll aw__generator_close(aw_stream *s, aw_cx *cx) {
     generator *g = (generator *)s;
-    aw_future *f = future_of(s);
+    aw_future *f = generator_future(s);
     if (g->aw_phase == AW__GENERATOR_YIELDED) aw_stream_drop_item(s, g->item);
     g->aw_phase = AW__GENERATOR_CLOSED;
     if (aw_future_ended(f)) return AW_READY;
-    if (aw__held_cancel(&g->aw_held, f, cx) == AW_PENDING) return AW_PENDING;
-    aw__open_end(&g->aw_opened, cx);
+    if (aw__pending_item_cancel(&g->aw_pending, f, cx) == AW_PENDING) return AW_PENDING;
+    aw__borrow_end(&g->aw_borrow, cx);
     return AW_READY;
 }
 
 const aw_future *aw__generator_child(const aw_stream *s, size_t i) {
-    const aw_future *f = future_of(s);
+    const aw_future *f = generator_future(s);
     return i == 0 && !aw_future_ended(f) ? f : NULL;
 }
 
@@ -73,14 +73,14 @@ void aw__generator_yield(aw_stream *s, const char *file, int line) {
     if (g->aw_phase != AW__GENERATOR_WAITING)
         aw__misuse("%s:%d: generator '%s' yields a value %s", file, line, s->type->name,
                    g->aw_phase == AW__GENERATOR_YIELDED ? "before the last one was taken"
-                                                        : "that nobody asked for");
+                                                        : "that was not asked for");
     g->aw_phase = AW__GENERATOR_YIELDED;
 }
 
-/* ---- In a fiber ------------------------------------------------------------------------------- */
+/* ---- In a fiber ------------------------------------------------------------------------------ */
 
-/* Pending once. A shield keeps it from being cancelled, so it has to look itself. */
-struct yielding {
+/* Pending once. Under a shield it is not cancelled, so it checks for a close itself. */
+struct yield_future {
     aw_future future;
     int out;
     aw_stream *to;
@@ -88,9 +88,9 @@ struct yielding {
     int line;
 };
 
-static aw_poll yielding_poll(aw_future *self, aw_cx *cx) {
+static aw_poll yield_value_poll(aw_future *self, aw_cx *cx) {
     (void)cx;
-    struct yielding *y = (struct yielding *)self;
+    struct yield_future *y = (struct yield_future *)self;
     if (((generator *)y->to)->aw_phase == AW__GENERATOR_CLOSED) {
         y->out = -ECANCELED;
         return AW_READY;
@@ -101,15 +101,15 @@ static aw_poll yielding_poll(aw_future *self, aw_cx *cx) {
     return AW_PENDING;
 }
 
-static const aw_future_type yielding_type = {
-    AW_TYPE_OF(struct yielding, "yield_value"),
+static const aw_future_type yield_value_type = {
+    AW_TYPE_OF(struct yield_future, "yield_value"),
     .flags = AW_OUT_ERRNO,
-    .poll = yielding_poll,
+    .poll = yield_value_poll,
 };
 
 int aw__generator_yield_fiber(aw_stream *s, const char *file, int line) {
-    struct yielding y = {AW_FUTURE_INIT(&yielding_type), 0, s, file, line};
+    struct yield_future y = {AW_FUTURE_INIT(&yield_value_type), 0, s, file, line};
     int error = aw_fiber_await(&y.future, file, line);
-    if (!y.future.state) aw_stream_drop_item(s, ((generator *)s)->item); /* nobody saw it */
+    if (!y.future.state) aw_stream_drop_item(s, ((generator *)s)->item); /* it was not delivered */
     return error ? error : y.out;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Merge: whoever has something. The round of asking goes on behind the one that gave last, so one that always has something
- * cannot starve the others. */
+ * Merge: the items of several sources as they arrive. Polling starts behind the source that
+ * delivered last, so a source that is always ready cannot starve the rest. */
 #include <awake/merge.h>
 
-#include "core/misuse.h"
+#include "base/misuse.h"
 
 enum { SOURCES_MAX = 8 };
 
@@ -17,13 +17,13 @@ static unsigned bit(unsigned i) {
     return 1u << i;
 }
 
-/* Those that were asked in vain keep no waker. What comes in this moment stays with them. */
-static bool rest(merge *m, aw_cx *cx) {
-    bool came = false;
+/* Disarms the pending sources. True: one of them has something, and keeps it. */
+static bool merge_stop_waiting(merge *m, aw_cx *cx) {
+    bool arrived = false;
     for (unsigned i = 0; i < m->count; i++)
-        if (m->waiting & bit(i)) came |= aw_stream_rest(m->sources[i], cx);
+        if (m->waiting & bit(i)) arrived |= aw_stream_disarm(m->sources[i], cx);
     m->waiting = 0;
-    return came;
+    return arrived;
 }
 
 static aw_poll merge_next(aw_stream *self, aw_cx *cx, int *out) {
@@ -43,7 +43,7 @@ static aw_poll merge_next(aw_stream *self, aw_cx *cx, int *out) {
         m->first = (uint8_t)((i + 1) % m->count);
         m->last = (uint8_t)i;
         m->item = *aw__stream_item(m->sources[i]);
-        rest(m, cx);
+        merge_stop_waiting(m, cx);
         return AW_READY;
     }
     if (m->waiting) return AW_PENDING;
@@ -51,8 +51,8 @@ static aw_poll merge_next(aw_stream *self, aw_cx *cx, int *out) {
     return AW_READY;
 }
 
-static bool merge_rest(aw_stream *self, aw_cx *cx) {
-    return rest((merge *)self, cx);
+static bool merge_disarm(aw_stream *self, aw_cx *cx) {
+    return merge_stop_waiting((merge *)self, cx);
 }
 
 static aw_poll merge_close(aw_stream *self, aw_cx *cx) {
@@ -73,7 +73,7 @@ static void merge_drop(aw_stream *self, void *item) {
     aw_stream_drop_item(m->sources[m->last], item);
 }
 
-/* Of each source the first. */
+/* The first future of each source. */
 static const aw_future *merge_child(const aw_stream *self, size_t n) {
     const merge *m = (const merge *)self;
     for (unsigned i = 0; i < m->count; i++) {
@@ -87,7 +87,7 @@ static const aw_stream_type merge_type = {
     .self_size = sizeof(aw_stream_type),
     .name = "merge",
     .next = merge_next,
-    .rest = merge_rest,
+    .disarm = merge_disarm,
     .close = merge_close,
     .drop = merge_drop,
     .child = merge_child,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where items come from: arrays, intervals and channels. A source spends the budget, so what is built on it need not. */
+ * Sources: arrays, intervals and channels. A source spends budget; streams on top of
+ * it do not. */
 #include <awake/stream.h>
 
 #include <errno.h>
 
-/* ---- Array ------------------------------------------------------------------------------------ */
+/* ---- Array ----------------------------------------------------------------------------------- */
 
 typedef AW_ARRAY_STREAM(void) __attribute__((may_alias)) any_array;
 
@@ -26,9 +27,9 @@ const aw_stream_type aw_array_stream_type = {
     .next = array_next,
 };
 
-/* ---- Interval --------------------------------------------------------------------------------- */
+/* ---- Interval -------------------------------------------------------------------------------- */
 
-/* The tick is made anew whenever somebody begins to wait for it. */
+/* The tick is recreated after it was delivered, and after a disarm. */
 static aw_poll interval_next(aw_stream *self, aw_cx *cx, int *out) {
     aw_interval_stream *s = (aw_interval_stream *)self;
     if (!aw_future_finished(&s->tick.future)) {
@@ -42,14 +43,14 @@ static aw_poll interval_next(aw_stream *self, aw_cx *cx, int *out) {
     return AW_READY;
 }
 
-static bool interval_rest(aw_stream *self, aw_cx *cx) {
+static bool interval_disarm(aw_stream *self, aw_cx *cx) {
     aw_interval_stream *s = (aw_interval_stream *)self;
     if (!aw_future_started(&s->tick.future) || aw_future_ended(&s->tick.future)) return false;
-    return aw_future_cancel(&s->tick.future, cx) == AW_READY; /* at once: it is a sleep */
+    return aw_future_cancel(&s->tick.future, cx) == AW_READY; /* a sleep ends at once */
 }
 
 static aw_poll interval_close(aw_stream *self, aw_cx *cx) {
-    interval_rest(self, cx);
+    interval_disarm(self, cx);
     return AW_READY;
 }
 
@@ -61,7 +62,7 @@ static const aw_stream_type interval_type = {
     .self_size = sizeof(aw_stream_type),
     .name = "interval",
     .next = interval_next,
-    .rest = interval_rest,
+    .disarm = interval_disarm,
     .close = interval_close,
     .child = interval_child,
 };
@@ -78,11 +79,11 @@ int aw_stream_interval(aw_interval_stream *s, uint64_t period, aw_missed missed)
     return aw_stream_interval_from(s, AW_FOREVER, period, missed);
 }
 
-/* ---- Channel ---------------------------------------------------------------------------------- */
+/* ---- Channel --------------------------------------------------------------------------------- */
 
 typedef AW_CHANNEL_STREAM(char) __attribute__((may_alias)) any_channel;
 
-/* The receive is made anew for each item, and when somebody begins to wait again. */
+/* The receive is recreated for each item, and after a disarm. */
 static aw_poll channel_next(aw_stream *self, aw_cx *cx, int *out) {
     any_channel *s = (any_channel *)self;
     aw_channel_future *r = &s->recv;
@@ -94,19 +95,19 @@ static aw_poll channel_next(aw_stream *self, aw_cx *cx, int *out) {
     return AW_READY;
 }
 
-/* Cancelled, it takes no message. All that may have come is the end. */
-static bool channel_rest(aw_stream *self, aw_cx *cx) {
+/* A cancelled receive takes no message: it can only have found the end. */
+static bool channel_disarm(aw_stream *self, aw_cx *cx) {
     aw_future *f = &((any_channel *)self)->recv.future;
     if (!aw_future_started(f) || aw_future_ended(f)) return false;
     return aw_future_cancel(f, cx) == AW_READY;
 }
 
 static aw_poll channel_close(aw_stream *self, aw_cx *cx) {
-    channel_rest(self, cx);
+    channel_disarm(self, cx);
     return AW_READY;
 }
 
-static void channel_keep(aw_stream *self) {
+static void channel_put_back(aw_stream *self) {
     aw_future_discard(&((any_channel *)self)->recv.future);
 }
 
@@ -123,9 +124,9 @@ const aw_stream_type aw_channel_stream_type = {
     .self_size = sizeof(aw_stream_type),
     .name = "channel",
     .next = channel_next,
-    .rest = channel_rest,
+    .disarm = channel_disarm,
     .close = channel_close,
     .drop = channel_drop,
-    .keep = channel_keep,
+    .put_back = channel_put_back,
     .child = channel_child,
 };

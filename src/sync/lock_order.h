@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * In which order mutexes are taken, for builds with AWAKE_LOCK_ORDER; in others this is nothing. */
+ * Checks the order in which mutexes are locked, in builds with AWAKE_LOCK_ORDER; otherwise
+ * empty. */
 #ifndef AW_SYNC_LOCK_ORDER_H
 #define AW_SYNC_LOCK_ORDER_H
 
 #include <awake/mutex.h>
 
 #ifdef AW_LOCK_ORDER
-/* The current task, or thread, is going to wait for it if it has to. */
-void aw__order_wanted(aw_mutex *m, const aw_place *place);
-/* It has it. */
-void aw__order_taken(aw_mutex *m, const aw_place *place);
-/* Whoever had it gives it back: before another can have it. */
-void aw__order_given(const aw_mutex *m);
+/* The current task or thread is about to lock the mutex, and may have to wait for it. */
+void aw__order_waiting(aw_mutex *m, const aw_location *location);
+/* The current task or thread holds the mutex. */
+void aw__order_locked(aw_mutex *m, const aw_location *location);
+/* Called by the holder before another lock can succeed. */
+void aw__order_unlocked(const aw_mutex *m);
 #else
-static inline void aw__order_wanted(aw_mutex *m, const aw_place *place) {
-    (void)m, (void)place;
+static inline void aw__order_waiting(aw_mutex *m, const aw_location *location) {
+    (void)m, (void)location;
 }
-static inline void aw__order_taken(aw_mutex *m, const aw_place *place) {
-    (void)m, (void)place;
+static inline void aw__order_locked(aw_mutex *m, const aw_location *location) {
+    (void)m, (void)location;
 }
-static inline void aw__order_given(const aw_mutex *m) {
+static inline void aw__order_unlocked(const aw_mutex *m) {
     (void)m;
 }
 #endif

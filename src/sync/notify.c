@@ -1,60 +1,84 @@
 /* SPDX-License-Identifier: MIT
  *
- * Notify. A short lock guards the permit and the list of waiters, first polled first; nothing here is
- * lock-free but the look at `state`: who notifies stores it with release, still under the lock, and a
- * waiter that sees it takes the lock once before it ends, so that its borrowed waker is not in use any
- * more when its frame goes away.
+ * Notify. Any thread may notify. A short lock guards the permit and the FIFO list of waiters. Two
+ * loads do without the lock: of `state` in a poll, and of the generation in the constructor. Both
+ * are stored with release, under the lock. A waiter that sees a notification takes the lock once
+ * before it ends, so that its borrowed waker is no longer in use when its frame goes away.
  *
- * notify_waiters may have to let the lock go between wakes. It wakes those whose generation is older
- * than the one it began, so that whoever comes meanwhile is not woken by it; and a notify_one that comes
- * meanwhile passes them by, so that it is not lost on one that is notified already. A generation counts in steps
- * that leave the low bits of a waiter's `state` free, and wraps around: those that meet are close. */
+ * notify_waiters may have to release the lock between wakes. It wakes the waiters of generations
+ * older than the one it began, so that later waiters are not woken. A concurrent notify_one skips
+ * these waiters, so that its notification is not lost on one that is notified anyway. Generations
+ * count in steps that leave the low bits of `state` free. They wrap around; those that are compared
+ * here are close.
+ *
+ * For notify_waiters, a future counts as waiting from its construction, before the first poll. The
+ * constructor loads the generation into `state`, with acquire and without the lock. The first poll
+ * compares it under the lock, and is ready if there was a notify_waiters in between. So this loses
+ * no wake-up:
+ *
+ *     waiter:     make the future; test the condition; poll
+ *     notifier:   set the condition; notify_waiters, which stores the generation with release
+ *
+ * If the poll takes the lock before notify_waiters does, the waiter is in the list and is woken. If
+ * the poll takes it later, it sees the new generation. Then the future is ready, unless its
+ * constructor had already loaded the new generation. In that case the load synchronized with the
+ * store, and the test, which came later, has seen the condition.
+ *
+ * The first poll tests for any difference, because it may come long after the construction. Only
+ * exactly 2^30 calls of notify_waiters in between look like none. */
 #include <awake/notify.h>
 
 #include <errno.h>
 
-#include "core/lock.h"
-#include "core/wake.h"
+#include "base/list.h"
+#include "future/wake.h"
+#include "os/lock.h"
 
-/* state: one of these and, while it waits, the generation */
-enum { FRESH, WAITING, BY_ONE, BY_ALL, HOW = 3, GENERATION = 4 };
+/* `state`: one of these and, while fresh or waiting, the generation in the other bits. */
+enum {
+    NOTIFY_FRESH,
+    NOTIFY_WAITING,
+    NOTIFIED_BY_ONE,
+    NOTIFIED_BY_ALL,
+    NOTIFY_MASK = 3,
+    NOTIFY_GENERATION = 4
+};
 
-static uint32_t state_of(const aw_notified *w) {
+static uint32_t notified_state(const aw_notified *w) {
     return aw__load_acquire(&w->future.state);
 }
 
+/* Under the lock, under which it changes. */
+static uint32_t generation_of(const aw_notify *n) {
+    return aw__load_relaxed(&n->generation);
+}
+
 /* Under the lock. */
-static void list_remove(aw_notify *n, aw_notified *w) {
-    if (w->prev)
-        w->prev->next = w->next;
-    else
-        n->first = w->next;
-    if (w->next)
-        w->next->prev = w->prev;
-    else
-        n->last = w->prev;
+static void notify_remove(aw_notify *n, aw_notified *w) {
+    aw__tailq_remove(n, w);
     w->next = w->prev = NULL;
 }
 
-/* Under the lock. First the state, then the wake: a waiter that is polled at once must see it. */
-static void deliver(aw_notify *n, aw_notified *w, uint32_t how, aw_waker *later) {
-    list_remove(n, w);
-    aw__store_release(&w->future.state, how);
+/* Under the lock. Store the state, then wake: an immediate poll must see it. */
+static void deliver(aw_notify *n, aw_notified *w, uint32_t state, aw_waker *later) {
+    notify_remove(n, w);
+    aw__store_release(&w->future.state, state);
     aw__wake_or_clone(&w->waker, later);
 }
 
 static bool is_older(const aw_notified *w, uint32_t generation) {
-    return (int32_t)((w->future.state & ~(uint32_t)HOW) - generation) < 0;
+    return (int32_t)((w->future.state & ~(uint32_t)NOTIFY_MASK) - generation) < 0;
 }
 
 void aw_notify_one(aw_notify *n) {
     aw_waker later = {NULL, NULL};
     aw__lock(&n->lock);
     aw_notified *w = n->first;
-    while (w && is_older(w, n->generation))
+    uint32_t generation = generation_of(n);
+    while (w && is_older(w, generation))
         w = w->next;
     if (w)
-        deliver(n, w, BY_ONE, &later);
+        deliver(n, w, NOTIFIED_BY_ONE, &later);
     else
         n->permit = 1;
     aw__unlock(&n->lock);
@@ -64,13 +88,14 @@ void aw_notify_one(aw_notify *n) {
 void aw_notify_waiters(aw_notify *n) {
     aw_waker later;
     aw__lock(&n->lock);
-    uint32_t generation = n->generation += GENERATION;
+    uint32_t generation = generation_of(n) + NOTIFY_GENERATION;
+    aw__store_release(&n->generation, generation);
     for (bool more = true; more;) {
         later.type = NULL;
         while ((more = n->first && is_older(n->first, generation)) && !later.type)
-            deliver(n, n->first, BY_ALL, &later);
+            deliver(n, n->first, NOTIFIED_BY_ALL, &later);
         aw__unlock(&n->lock);
-        /* Without more waiters `n` may be gone as soon as this one is woken. */
+        /* If there are no more waiters, `n` may be gone. */
         if (later.type) aw_waker_wake(later);
         if (more) aw__lock(&n->lock);
     }
@@ -84,39 +109,37 @@ int aw_notify_try_wait(aw_notify *n) {
     return permit ? 0 : -EAGAIN;
 }
 
-/* A wait that another task armed, before this was moved here, stays with that task. */
-static void disarm(aw_notified *w, aw_cx *cx) {
+/* If another task armed the wait, before the future moved to this task, it stays armed there. */
+static void notified_disarm(aw_notified *w, aw_cx *cx) {
     if (aw_waker_will_wake(&w->waker, cx->waker)) aw_cx_disarm(cx);
 }
 
 static aw_poll notified_poll(aw_future *self, aw_cx *cx) {
     aw_notified *w = (aw_notified *)self;
     aw_notify *n = w->notify;
-    if ((state_of(w) & HOW) == WAITING && aw_waker_will_wake(&w->waker, cx->waker))
+    if ((notified_state(w) & NOTIFY_MASK) == NOTIFY_WAITING &&
+        aw_waker_will_wake(&w->waker, cx->waker))
         return AW_PENDING;
 
     aw__lock(&n->lock);
-    uint32_t how = self->state & HOW;
-    bool ready = how > WAITING || (how == FRESH && n->permit);
+    uint32_t state = self->state & NOTIFY_MASK, generation = generation_of(n);
+    bool missed = state == NOTIFY_FRESH && self->state != generation; /* FRESH is 0 */
+    bool ready = state > NOTIFY_WAITING || missed || (state == NOTIFY_FRESH && n->permit);
     if (ready && aw_cx_exhausted(cx)) {
         aw__unlock(&n->lock);
-        aw_cx_spend(cx); /* wakes us again */
+        aw_cx_spend(cx); /* wakes this task again */
         return AW_PENDING;
     }
-    if (ready && how == FRESH) {
+    if (missed) {
+        self->state = NOTIFIED_BY_ALL;
+    } else if (ready && state == NOTIFY_FRESH) {
         n->permit = 0;
-        self->state = BY_ONE;
+        self->state = NOTIFIED_BY_ONE;
     }
     if (!ready) w->waker = *cx->waker;
-    if (!ready && how == FRESH) {
-        self->state = n->generation | WAITING;
-        w->prev = n->last;
-        w->next = NULL;
-        if (n->last)
-            n->last->next = w;
-        else
-            n->first = w;
-        n->last = w;
+    if (!ready && state == NOTIFY_FRESH) {
+        self->state = generation | NOTIFY_WAITING;
+        aw__tailq_insert_tail(n, w);
     }
     aw__unlock(&n->lock);
     if (!ready) {
@@ -124,25 +147,25 @@ static aw_poll notified_poll(aw_future *self, aw_cx *cx) {
         return AW_PENDING;
     }
     aw_cx_spend(cx);
-    if (how != FRESH) disarm(w, cx);
+    if (state != NOTIFY_FRESH) notified_disarm(w, cx);
     return AW_READY;
 }
 
 static aw_poll notified_cancel(aw_future *self, aw_cx *cx) {
     aw_notified *w = (aw_notified *)self;
-    if (state_of(w) == FRESH) return AW_CANCELLED;
+    if ((notified_state(w) & NOTIFY_MASK) == NOTIFY_FRESH) return AW_CANCELLED;
     aw__lock(&w->notify->lock);
-    bool got = (self->state & HOW) > WAITING;
-    if (!got) list_remove(w->notify, w);
+    bool notified = (self->state & NOTIFY_MASK) > NOTIFY_WAITING;
+    if (!notified) notify_remove(w->notify, w);
     aw__unlock(&w->notify->lock);
-    disarm(w, cx);
-    return got ? AW_READY : AW_CANCELLED;
+    notified_disarm(w, cx);
+    return notified ? AW_READY : AW_CANCELLED;
 }
 
-/* Nobody used the notification: the next waiter gets it. */
+/* The notification was not used: pass it to the next waiter. */
 static void notified_discard(aw_future *self) {
     aw_notified *w = (aw_notified *)self;
-    if (self->state == BY_ONE) aw_notify_one(w->notify);
+    if (self->state == NOTIFIED_BY_ONE) aw_notify_one(w->notify);
 }
 
 const aw_future_type aw_notified_type = {

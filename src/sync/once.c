@@ -1,60 +1,61 @@
 /* SPDX-License-Identifier: MIT
  *
- * Once. `state` is EMPTY, MAKING while somebody makes it, and then DONE for ever. It changes under the lock; DONE is stored
- * with release and may be looked at without it, and that is all there is to it once it is done. */
+ * Once. Any thread may call these functions. `state` is EMPTY, RUNNING while one caller
+ * initializes, and finally DONE. It changes under the lock. DONE is stored with release and read
+ * without the lock, so a finished once costs one load. */
 #include <awake/once.h>
 
-#include "core/misuse.h"
-#include "sync/waiters.h"
+#include "base/misuse.h"
+#include "future/waiters.h"
 
-enum { EMPTY, MAKING, DONE };
+enum { ONCE_EMPTY, ONCE_RUNNING, ONCE_DONE };
 
 bool aw_once_is_done(const aw_once *o) {
-    return aw__load_acquire(&o->state) == DONE;
+    return aw__load_acquire(&o->state) == ONCE_DONE;
 }
 
-/* Under the lock. */
-static int begin(aw_once *o) {
-    if (o->state != EMPTY) return o->state == DONE ? 0 : -EAGAIN;
-    aw__store_relaxed(&o->state, (uint32_t)MAKING);
+/* Under the lock. 0: done; 1: the caller initializes; -EAGAIN: another caller does. */
+static int once_begin(aw_once *o) {
+    if (o->state != ONCE_EMPTY) return o->state == ONCE_DONE ? 0 : -EAGAIN;
+    aw__store_relaxed(&o->state, (uint32_t)ONCE_RUNNING);
     return 1;
 }
 
 int aw_once_try_begin(aw_once *o) {
     if (aw_once_is_done(o)) return 0;
     aw__lock(&o->lock);
-    int r = begin(o);
+    int r = once_begin(o);
     aw__unlock(&o->lock);
     return r;
 }
 
-static void lock_of_maker(aw_once *o) {
+static void once_lock_running(aw_once *o) {
     aw__lock(&o->lock);
-    if (AW__UNLIKELY(o->state != MAKING)) aw__misuse("a once is ended that nobody has begun");
+    if (AW__UNLIKELY(o->state != ONCE_RUNNING)) aw__misuse("a once was ended that was not begun");
 }
 
 void aw_once_done(aw_once *o) {
-    static const uint32_t all = 1;
-    lock_of_maker(o);
-    aw__store_release(&o->state, (uint32_t)DONE);
+    static const uint32_t all = 1; /* all waiters are of generation 0 */
+    once_lock_running(o);
+    aw__store_release(&o->state, (uint32_t)ONCE_DONE);
     aw__end_older_and_unlock(&o->lock, &o->waiters, &all, 0);
 }
 
 void aw_once_undone(aw_once *o) {
     aw__wakes wakes = {.count = 0};
-    lock_of_maker(o);
+    once_lock_running(o);
     if (o->waiters.first)
         aw__waiter_end(&o->waiters, o->waiters.first, 1, &wakes);
     else
-        aw__store_relaxed(&o->state, (uint32_t)EMPTY);
+        aw__store_relaxed(&o->state, (uint32_t)ONCE_EMPTY);
     aw__unlock(&o->lock);
     aw__wakes_run(&wakes);
 }
 
-/* ---- The future ------------------------------------------------------------------------------- */
+/* ---- The future ------------------------------------------------------------------------------ */
 
 static int begin_or_queue(aw__waiter *w) {
-    return begin(((aw_once_future *)(void *)w)->once);
+    return once_begin(((aw_once_future *)(void *)w)->once);
 }
 
 static aw_poll once_poll(aw_future *self, aw_cx *cx) {
@@ -72,9 +73,9 @@ static aw_poll once_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&f->once->lock);
-    bool left = aw__wait_leave_busy(&f->once->lock, &f->once->waiters, w);
+    bool dequeued = aw__wait_leave_busy(&f->once->lock, &f->once->waiters, w);
     aw__unlock(&f->once->lock);
-    return aw__wait_cancelled(w, left, cx);
+    return aw__wait_cancelled(w, dequeued, cx);
 }
 
 static void once_discard(aw_future *self) {

@@ -1,35 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * Semaphore. `state` has the number of permits and two bits. While nobody waits, to acquire is one
- * compare-and-swap and so is to release: no lock. The queue is under the lock (waiters.h); it is not lock-free because
- * what a release gives may be for several at once, in order.
+ * Semaphore. Any thread may call these functions. `state` holds the number of permits and two bits.
+ * Without waiters, acquire and release are one compare-and-swap each, without the lock. The queue
+ * is guarded by the lock (waiters.h). It is not lock-free, because one release may serve several
+ * waiters, in order.
  *
- *   1. QUEUED says that somebody waits. It is set and cleared under the lock. While it is set, permits are added
- *      and taken under the lock only: so nobody overtakes the first one, and what stands in the queue cannot
- *      have what it wants. Who sets it sees in the same compare-and-swap that the permits do not suffice.
- *   2. Who has acquired may free the semaphore, if he knows that nobody else uses it; the release that gave him the
- *      permits may still be in its call. So it does not touch the semaphore after the addition or, with the lock, after
- *      that is free; and who has acquired has seen the lock free since: in the queue by rule 3 of waiters.h, without it
- *      by a look.
- *   3. CLOSED is for ever, and ends the wait of all. */
+ *   1. QUEUED: there are waiters. It is set and cleared under the lock. While it is set, permits
+ *      are added and taken only under the lock. So no acquire overtakes the first waiter, and a
+ *      waiter is queued only while it cannot be served. The compare-and-swap that sets QUEUED also
+ *      finds that the permits do not suffice.
+ *   2. After an acquire the caller may free the semaphore, if it knows that there is no other user;
+ *      the release that provided the permits may not have returned yet. So a release does not touch
+ *      the semaphore after the addition or, if it took the lock, after unlocking. And a successful
+ *      acquire has seen the lock free since: after a wait by rule 3 of waiters.h, otherwise by an
+ *      explicit check.
+ *   3. CLOSED is final, and ends all waits. */
 #include <awake/semaphore.h>
 
-#include "sync/semaphore.h"
-#include "sync/waiters.h"
+#include <inttypes.h>
 
-enum { QUEUED = 1, CLOSED = 2, ONE = 4 };
+#include "base/misuse.h"
+#include "future/waiters.h"
+#include "sync/acquire.h"
+
+enum { SEM_QUEUED = 1, SEM_CLOSED = 2, SEM_PERMIT = 4 };
 
 static uint32_t permits_of(uint32_t state) {
-    return state / ONE;
+    return state / SEM_PERMIT;
+}
+
+aw_semaphore aw__semaphore_of(uint64_t permits, const char *file, int line) {
+    if (AW__UNLIKELY(permits > AW_SEMAPHORE_MAX))
+        aw__misuse("%s:%d: a semaphore of %" PRIu64 " permits: at most %u (AW_SEMAPHORE_MAX)", file,
+                   line, permits, AW_SEMAPHORE_MAX);
+    return (aw_semaphore){.state = (uint32_t)permits * SEM_PERMIT};
 }
 
 int aw_semaphore_try_acquire(aw_semaphore *s, uint32_t permits) {
     if (permits > AW_SEMAPHORE_MAX) return -EINVAL;
     uint32_t state = aw__load_relaxed(&s->state);
     do {
-        if (state & CLOSED) return -EPIPE;
-        if (state & QUEUED || permits_of(state) < permits) return -EAGAIN;
-    } while (!aw__cas(&s->state, &state, state - permits * ONE));
+        if (state & SEM_CLOSED) return -EPIPE;
+        if (state & SEM_QUEUED || permits_of(state) < permits) return -EAGAIN;
+    } while (!aw__cas(&s->state, &state, state - permits * SEM_PERMIT));
     if (AW__UNLIKELY(aw__load_acquire(&s->lock))) { /* rule 2 */
         aw__lock(&s->lock);
         aw__unlock(&s->lock);
@@ -37,11 +50,12 @@ int aw_semaphore_try_acquire(aw_semaphore *s, uint32_t permits) {
     return 0;
 }
 
-/* Under the lock, with so many permits more: those at the front get what they want. What remains can be seen
- * afterwards, and not before: rule 1 lets us count on our own meanwhile. False: the wakes are full. */
-static bool hand_out(aw_semaphore *s, uint32_t more, aw__wakes *wakes) {
-    uint32_t state = aw__load_relaxed(&s->state), closed = state & CLOSED;
-    if (!(state & QUEUED)) return true;
+/* Under the lock: adds `more` permits and serves the waiters at the front. The count is kept in a
+ * local meanwhile, as rule 1 allows; the rest is published at the end. False: the batch of wakes
+ * is full. */
+static bool grant(aw_semaphore *s, uint32_t more, aw__wakes *wakes) {
+    uint32_t state = aw__load_relaxed(&s->state), closed = state & SEM_CLOSED;
+    if (!(state & SEM_QUEUED)) return true;
     uint32_t permits = permits_of(state) + more;
     bool full = false;
     for (aw__waiter *w; (w = s->waiters.first) && !aw__waiter_is_busy(w);) {
@@ -50,69 +64,69 @@ static bool hand_out(aw_semaphore *s, uint32_t more, aw__wakes *wakes) {
         if (!closed) permits -= w->wants;
         aw__waiter_end(&s->waiters, w, closed ? -EPIPE : 0, wakes);
     }
-    uint32_t queued = s->waiters.first ? QUEUED : 0;
-    aw__store_release(&s->state, permits * ONE | closed | queued);
+    uint32_t queued = s->waiters.first ? SEM_QUEUED : 0;
+    aw__store_release(&s->state, permits * SEM_PERMIT | closed | queued);
     return !full;
 }
 
-/* With the lock; without it afterwards. */
-static void hand_out_and_unlock(aw_semaphore *s, uint32_t more) {
+/* Takes over the held lock and releases it. */
+static void grant_and_unlock(aw_semaphore *s, uint32_t more) {
     aw__wakes wakes = {.count = 0};
-    for (; !hand_out(s, more, &wakes); more = 0)
-        if (!aw__wakes_between(&s->lock, &s->waiters, &wakes)) return;
+    for (; !grant(s, more, &wakes); more = 0)
+        if (!aw__wakes_flush(&s->lock, &s->waiters, &wakes)) return;
     aw__unlock(&s->lock);
     aw__wakes_run(&wakes);
 }
 
-/* While nobody waits. -EAGAIN: somebody does. */
-static int add(aw_semaphore *s, uint32_t permits) {
+/* Adds permits if there are no waiters; otherwise -EAGAIN. */
+static int semaphore_add(aw_semaphore *s, uint32_t permits) {
     uint32_t state = aw__load_relaxed(&s->state);
     do {
         if (permits > AW_SEMAPHORE_MAX - permits_of(state)) return -EOVERFLOW;
-        if (state & QUEUED) return -EAGAIN;
-    } while (!aw__cas(&s->state, &state, state + permits * ONE));
+        if (state & SEM_QUEUED) return -EAGAIN;
+    } while (!aw__cas(&s->state, &state, state + permits * SEM_PERMIT));
     return 0;
 }
 
 int aw_semaphore_release(aw_semaphore *s, uint32_t permits) {
-    int error = add(s, permits);
+    int error = semaphore_add(s, permits);
     if (error != -EAGAIN) return error;
     aw__lock(&s->lock);
-    error = add(s, permits); /* those who waited may have left */
+    error = semaphore_add(s, permits); /* the waiters may have been cancelled */
     if (error != -EAGAIN) {
         aw__unlock(&s->lock);
         return error;
     }
-    hand_out_and_unlock(s, permits);
+    grant_and_unlock(s, permits);
     return 0;
 }
 
 void aw_semaphore_close(aw_semaphore *s) {
     aw__lock(&s->lock);
-    aw__fetch_or(&s->state, (uint32_t)CLOSED);
-    hand_out_and_unlock(s, 0);
+    aw__fetch_or(&s->state, (uint32_t)SEM_CLOSED);
+    grant_and_unlock(s, 0);
 }
 
 bool aw_semaphore_is_closed(const aw_semaphore *s) {
-    return aw__load_acquire(&s->state) & CLOSED;
+    return aw__load_acquire(&s->state) & SEM_CLOSED;
 }
 
 uint32_t aw_semaphore_available(const aw_semaphore *s) {
     return permits_of(aw__load_relaxed(&s->state));
 }
 
-/* ---- The future ------------------------------------------------------------------------------- */
+/* ---- The future ------------------------------------------------------------------------------ */
 
-/* Under the lock: take them, or say that somebody waits. */
-static int take_or_queue(aw__waiter *w) {
+/* Under the lock: takes the permits, or sets QUEUED. */
+static int semaphore_take_or_queue(aw__waiter *w) {
     aw_semaphore *s = ((aw_acquire *)(void *)w)->semaphore;
     uint32_t state = aw__load_relaxed(&s->state), next;
     bool enough;
     do {
-        if (state & CLOSED) return -EPIPE;
-        if (state & QUEUED) return -EAGAIN; /* rule 1: it stays so */
+        if (state & SEM_CLOSED) return -EPIPE;
+        if (state & SEM_QUEUED) return -EAGAIN; /* rule 1: it stays set */
         enough = permits_of(state) >= w->wants;
-        next = enough ? state - w->wants * ONE : state | QUEUED;
+        next = enough ? state - w->wants * SEM_PERMIT : state | SEM_QUEUED;
     } while (!aw__cas(&s->state, &state, next));
     return enough ? 0 : -EAGAIN;
 }
@@ -127,7 +141,7 @@ aw_poll aw__acquire_poll(aw_future *self, aw_cx *cx) {
             return AW_READY;
         }
     }
-    return aw__wait_poll((aw__waiter *)f, &s->lock, &s->waiters, take_or_queue, cx);
+    return aw__wait_poll((aw__waiter *)f, &s->lock, &s->waiters, semaphore_take_or_queue, cx);
 }
 
 aw_poll aw__acquire_cancel(aw_future *self, aw_cx *cx) {
@@ -135,12 +149,12 @@ aw_poll aw__acquire_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&f->semaphore->lock);
-    bool left = aw__wait_leave_busy(&f->semaphore->lock, &f->semaphore->waiters, w);
-    if (left)
-        hand_out_and_unlock(f->semaphore, 0);
+    bool dequeued = aw__wait_leave_busy(&f->semaphore->lock, &f->semaphore->waiters, w);
+    if (dequeued)
+        grant_and_unlock(f->semaphore, 0);
     else
         aw__unlock(&f->semaphore->lock);
-    return aw__wait_cancelled(w, left, cx);
+    return aw__wait_cancelled(w, dequeued, cx);
 }
 
 void aw__acquire_discard(aw_future *self) {

@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel tokens. A tree has one short lock, in its root, for its links and the queues of all its tokens. A child
- * keeps its parent, so that memory and the way to the root are there as long as anybody below needs them. Without the
- * lock are only the counting of references, and the look at `cancelled`, which is stored with release and then stays.
+ * Cancel tokens. Any thread may call these functions. A tree has one short lock, in its root, which
+ * guards the links and the queues of all its tokens. A child holds a reference to its parent, so
+ * the path to the root exists as long as any descendant does. Only two things are done without the
+ * lock: reference counting, and loading `cancelled`, which is stored with release and never reset.
  *
- * To cancel is done in two steps. Under the lock everything below is marked, so that nobody begins to wait there and
- * who is born there is cancelled; those with waiters are kept, and put into a list. Then their waiters are woken, one token
- * after the other. What is marked already has been, or is being, served by another. */
+ * A cancel has two steps. Under the lock it marks the whole subtree, so that no new wait begins
+ * there and new children are born cancelled. Tokens with waiters are referenced and put into a
+ * list. Then it wakes their waiters, token by token. Tokens that were marked before have been, or
+ * are being, served by another cancel. */
 #include <awake/token.h>
 
-#include "core/alloc.h"
-#include "sync/waiters.h"
+#include "base/allocate.h"
+#include "base/list.h"
+#include "future/waiters.h"
 
 struct aw_token {
     uint32_t refs, cancelled;
-    uint32_t lock; /* of the tree: in the root */
+    uint32_t lock; /* of the tree; only used in the root */
     aw_token *root, *parent;
-    aw_token *first_child, *prev, *next; /* under the lock, like all that follows */
-    aw_token *to_wake;                   /* the next in the list of a cancel */
+    aw_token *first_child, *prev, *next; /* under the lock, as are those below */
+    aw_token *to_wake;                   /* next in the list of a cancel */
     aw__waiters waiters;
     const aw_allocator *allocator;
 };
 
-/* ---- The tree --------------------------------------------------------------------------------- */
+/* ---- The tree -------------------------------------------------------------------------------- */
 
-static aw_token *make(void) {
+static aw_token *token_alloc(void) {
     const aw_allocator *a = aw_get_allocator();
     aw_token *t = aw__alloc(a, sizeof *t);
     if (t) *t = (aw_token){.refs = 1, .root = t, .allocator = a};
@@ -32,19 +35,17 @@ static aw_token *make(void) {
 }
 
 aw_token *aw_token_new(void) {
-    return make();
+    return token_alloc();
 }
 
 aw_token *aw_token_child(aw_token *parent) {
-    aw_token *t = make();
+    aw_token *t = token_alloc();
     if (!t) return NULL;
     t->root = parent->root;
     t->parent = aw_token_keep(parent);
     aw__lock(&t->root->lock);
     t->cancelled = parent->cancelled;
-    t->next = parent->first_child;
-    if (t->next) t->next->prev = t;
-    parent->first_child = t;
+    aw__list_insert_head(&parent->first_child, t);
     aw__unlock(&t->root->lock);
     return t;
 }
@@ -54,8 +55,8 @@ aw_token *aw_token_keep(aw_token *t) {
     return t;
 }
 
-/* Of one that is in the tree, under the lock: false when it is about to be freed. */
-static bool keep_if_alive(aw_token *t) {
+/* Under the lock, for a token in the tree. False: it is about to be freed. */
+static bool token_ref_if_alive(aw_token *t) {
     uint32_t refs = aw__load_relaxed(&t->refs);
     while (refs)
         if (aw__cas(&t->refs, &refs, refs + 1)) return true;
@@ -64,11 +65,7 @@ static bool keep_if_alive(aw_token *t) {
 
 static void unlink_from(aw_token *parent, aw_token *t) {
     aw__lock(&t->root->lock);
-    if (t->prev)
-        t->prev->next = t->next;
-    else
-        parent->first_child = t->next;
-    if (t->next) t->next->prev = t->prev;
+    aw__list_remove(&parent->first_child, t);
     aw__unlock(&t->root->lock);
 }
 
@@ -76,29 +73,29 @@ void aw_token_drop(aw_token *t) {
     while (t && aw__fetch_sub(&t->refs, 1u) == 1) {
         aw_token *parent = t->parent;
         if (parent) unlink_from(parent, t);
-        aw__release(t->allocator, t, sizeof *t);
+        aw__free(t->allocator, t, sizeof *t);
         t = parent;
     }
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ------------------------------------------------------------------------------ */
 
 bool aw_token_is_cancelled(const aw_token *t) {
     return aw__load_acquire(&t->cancelled);
 }
 
-/* Under the lock: mark it; those below are to be marked, too, if they were not. */
+/* Under the lock: marks a token. False: it was marked before, and so were its descendants. */
 static bool mark(aw_token *t, aw_token **list) {
     if (t->cancelled) return false;
     aw__store_release(&t->cancelled, 1u);
-    if (t->waiters.first && keep_if_alive(t)) {
+    if (t->waiters.first && token_ref_if_alive(t)) {
         t->to_wake = *list;
         *list = t;
     }
     return true;
 }
 
-/* Under the lock: all of the tree below `top`, without recursion. */
+/* Under the lock: marks the subtree of `top`, without recursion. Returns those with waiters. */
 static aw_token *mark_all(aw_token *top) {
     aw_token *list = NULL, *t = top;
     for (bool down = mark(top, &list); t != top || down;) {
@@ -119,7 +116,7 @@ static aw_token *mark_all(aw_token *top) {
 }
 
 void aw_token_cancel(aw_token *t) {
-    static const uint32_t all = 1;
+    static const uint32_t all = 1; /* all waiters are of generation 0 */
     uint32_t *lock = &t->root->lock;
     aw__lock(lock);
     aw_token *list = mark_all(t);
@@ -132,9 +129,9 @@ void aw_token_cancel(aw_token *t) {
     }
 }
 
-/* ---- The future ------------------------------------------------------------------------------- */
+/* ---- The future ------------------------------------------------------------------------------ */
 
-static int look(aw__waiter *w) {
+static int token_try(aw__waiter *w) {
     return ((aw_token_future *)(void *)w)->token->cancelled ? 0 : -EAGAIN;
 }
 
@@ -146,7 +143,7 @@ static aw_poll token_poll(aw_future *self, aw_cx *cx) {
         aw_cx_spend(cx);
         return AW_READY;
     }
-    return aw__wait_poll(w, &t->root->lock, &t->waiters, look, cx);
+    return aw__wait_poll(w, &t->root->lock, &t->waiters, token_try, cx);
 }
 
 static aw_poll token_cancel(aw_future *self, aw_cx *cx) {
@@ -155,9 +152,9 @@ static aw_poll token_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)f;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&t->root->lock);
-    bool left = aw__wait_leave_busy(&t->root->lock, &t->waiters, w);
+    bool dequeued = aw__wait_leave_busy(&t->root->lock, &t->waiters, w);
     aw__unlock(&t->root->lock);
-    return aw__wait_cancelled(w, left, cx);
+    return aw__wait_cancelled(w, dequeued, cx);
 }
 
 const aw_future_type aw_token_cancelled_type = {

@@ -1,51 +1,54 @@
 /* SPDX-License-Identifier: MIT
  *
- * Watch: a value, its version, and who waits, under a short lock. Nothing is lock-free: a value of any size has to be read
- * whole.
+ * Watch: a value, its version and the queues of waiters, under a short lock. Any thread may call
+ * these functions; a receiver is used by one task at a time. Nothing is lock-free: a value of any
+ * size must be read whole.
  *
- * Each receiver remembers the version that it has seen. One that waits has seen the latest: so when the version
- * changes, those at the front of the queue have an older one, and those who come meanwhile, or wait again, have the
- * new one and stay. They are woken some at a time, and the lock is free in between. What counts is the version at
- * which one began to wait: its receiver may see the new one in another way meanwhile, and must not keep those behind
- * it from being woken. */
+ * Each receiver remembers the version that it has seen. A waiting receiver has seen the latest one.
+ * So when the version changes, the waiters at the front of the queue have an older version and are
+ * woken, in batches between which the lock is free. Waiters that are queued meanwhile have the new
+ * version and stay. A waiter is judged by the version at which it began to wait (`before`): its
+ * receiver may have seen the new value by another call, which must not stop the wake-up of the
+ * waiters behind it. */
 #include <awake/watch.h>
 
 #include <string.h>
 
-#include "core/misuse.h"
-#include "sync/waiters.h"
+#include "base/misuse.h"
+#include "future/waiters.h"
 
-static aw_watch_future *of(aw__waiter *w) {
+static aw_watch_future *watch_future_of(aw__waiter *w) {
     return (aw_watch_future *)(void *)w;
 }
 
-void aw__watch_init(aw_watch *w, void *place, const void *first, size_t size) {
-    *w = (aw_watch){.size = size, .value = place, .sender_count = 1};
-    memcpy(place, first, size);
+void aw__watch_init(aw_watch *w, void *storage, const void *first, size_t size) {
+    *w = (aw_watch){.size = size, .value = storage, .sender_count = 1};
+    memcpy(storage, first, size);
 }
 
 void aw__watch_free(aw_watch *w) {
     if (w->receivers.first || w->closers.first)
-        aw__misuse("a watch is freed while somebody waits for it");
+        aw__misuse("a watch was freed while futures wait for it");
     if (w->release) w->release(w->value);
 }
 
-/* ---- Waking ----------------------------------------------------------------------------------- */
+/* ---- Waking ---------------------------------------------------------------------------------- */
 
-/* With the lock: who can go on, if anybody. */
-static aw__waiters *ready_queue(void *owner) {
+/* Under the lock: the queue of a waiter that can proceed, or NULL. */
+static aw__waiters *watch_ready_queue(void *owner) {
     aw_watch *w = owner;
     aw__waiter *first = w->receivers.first;
-    if (first && (of(first)->before != w->version || !w->sender_count)) return &w->receivers;
+    if (first && (watch_future_of(first)->before != w->version || !w->sender_count))
+        return &w->receivers;
     return w->closers.first && !w->receiver_count ? &w->closers : NULL;
 }
 
-/* With the lock, which is given back. */
-static void wake_and_unlock(aw_watch *w) {
-    aw__wake_ready_and_unlock(&w->lock, ready_queue, w);
+/* Takes over the held lock and releases it. */
+static void watch_wake_and_unlock(aw_watch *w) {
+    aw__wake_ready_and_unlock(&w->lock, watch_ready_queue, w);
 }
 
-/* ---- Senders ---------------------------------------------------------------------------------- */
+/* ---- Senders --------------------------------------------------------------------------------- */
 
 int aw__watch_send(aw_watch *w, const void *next, void *old, bool subscribed) {
     aw_release_fn *release = w->release;
@@ -57,7 +60,7 @@ int aw__watch_send(aw_watch *w, const void *next, void *old, bool subscribed) {
     if (release) memcpy(old, w->value, w->size);
     memcpy(w->value, next, w->size);
     w->version++;
-    wake_and_unlock(w);
+    watch_wake_and_unlock(w);
     if (release) release(old);
     return 0;
 }
@@ -66,11 +69,11 @@ bool aw__watch_modify(aw_watch *w, aw_watch_modify_fn *fn, void *arg) {
     aw__lock(&w->lock);
     bool changed = fn(w->value, arg);
     if (changed) w->version++;
-    wake_and_unlock(w);
+    watch_wake_and_unlock(w);
     return changed;
 }
 
-void aw__watch_sender_clone(aw_watch *w) {
+void aw__watch_sender_keep(aw_watch *w) {
     aw__lock(&w->lock);
     w->sender_count++;
     aw__unlock(&w->lock);
@@ -78,12 +81,12 @@ void aw__watch_sender_clone(aw_watch *w) {
 
 void aw__watch_sender_drop(aw_watch *w) {
     aw__lock(&w->lock);
-    if (w->sender_count == 0) aw__misuse("a watch is dropped by more senders than it has");
+    if (w->sender_count == 0) aw__misuse("a watch sender was dropped more often than kept");
     w->sender_count--;
-    wake_and_unlock(w);
+    watch_wake_and_unlock(w);
 }
 
-/* ---- Receivers -------------------------------------------------------------------------------- */
+/* ---- Receivers ------------------------------------------------------------------------------- */
 
 aw_watch_receiver aw__watch_subscribe(aw_watch *w) {
     aw__lock(&w->lock);
@@ -95,10 +98,13 @@ aw_watch_receiver aw__watch_subscribe(aw_watch *w) {
 
 void aw_watch_unsubscribe(aw_watch_receiver *r) {
     aw_watch *w = r->watch;
+    if (!w) return;
+    r->watch = NULL;
     aw__lock(&w->lock);
-    if (w->receiver_count == 0) aw__misuse("a watch is unsubscribed by more than have subscribed");
+    if (w->receiver_count == 0)
+        aw__misuse("a watch was unsubscribed from more often than subscribed to");
     w->receiver_count--;
-    wake_and_unlock(w);
+    watch_wake_and_unlock(w);
 }
 
 void aw__watch_get(aw_watch *w, aw_watch_receiver *r, void *copy) {
@@ -111,61 +117,69 @@ void aw__watch_get(aw_watch *w, aw_watch_receiver *r, void *copy) {
     aw__unlock(&w->lock);
 }
 
-/* With the lock. */
-static int changed(const aw_watch_receiver *r) {
+/* Under the lock. 1: changed; 0: not yet; -EPIPE: it never will. */
+static int watch_status(const aw_watch_receiver *r) {
     if (r->seen != r->watch->version) return 1;
     return r->watch->sender_count ? 0 : -EPIPE;
 }
 
+static void check_subscribed(const aw_watch *w) {
+    if (AW__UNLIKELY(!w))
+        aw__misuse("a watch receiver was used that is not subscribed: call aw_watch_subscribe");
+}
+
 int aw_watch_has_changed(const aw_watch_receiver *r) {
+    check_subscribed(r->watch);
     aw__lock(&r->watch->lock);
-    int is = changed(r);
+    int changed = watch_status(r);
     aw__unlock(&r->watch->lock);
-    return is;
+    return changed;
 }
 
-/* ---- The futures ------------------------------------------------------------------------------ */
+/* ---- The futures ----------------------------------------------------------------------------- */
 
-static void plain_unlock(aw__waiter *w, void *after) {
-    (void)after;
-    aw__unlock(&of(w)->watch->lock);
+static void watch_unlock(aw__waiter *w, void *deferred) {
+    (void)deferred;
+    aw__unlock(&watch_future_of(w)->watch->lock);
 }
 
-/* With the lock. */
-static int see(aw_watch_future *f) {
+/* Under the lock: the receiver has now seen the latest version. 0: it had not; -EAGAIN; -EPIPE. */
+static int mark_seen(aw_watch_future *f) {
     aw_watch_receiver *r = f->receiver;
-    int is = changed(r);
+    int changed = watch_status(r);
     f->before = r->seen;
     r->seen = r->watch->version;
-    return is > 0 ? 0 : is < 0 ? is : -EAGAIN;
+    return changed > 0 ? 0 : changed < 0 ? changed : -EAGAIN;
 }
 
-static int changed_look(aw__waiter *w, bool fresh, void *after) {
-    (void)after;
-    int out = see(of(w));
-    if (out == -EAGAIN && !fresh) aw__waiters_add(&of(w)->watch->receivers, w);
+static int watch_changed_attempt(aw__waiter *w, bool fresh, void *deferred) {
+    (void)deferred;
+    int out = mark_seen(watch_future_of(w));
+    if (out == -EAGAIN && !fresh) aw__waiters_add(&watch_future_of(w)->watch->receivers, w);
     return out;
 }
 
-static aw_poll changed_poll(aw_future *self, aw_cx *cx) {
+static aw_poll watch_changed_poll(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)(void *)self;
-    aw_watch *watch = of(w)->watch;
-    return aw__wait_poll_look(w, &watch->lock, &watch->receivers, changed_look, plain_unlock, NULL,
-                              cx);
+    aw_watch *watch = watch_future_of(w)->watch;
+    check_subscribed(watch);
+    return aw__wait_poll_attempt(w, &watch->lock, &watch->receivers, watch_changed_attempt,
+                                 watch_unlock, NULL, cx);
 }
 
-static aw_poll changed_cancel(aw_future *self, aw_cx *cx) {
+static aw_poll watch_changed_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)(void *)self;
-    aw_watch *watch = of(w)->watch;
+    aw_watch *watch = watch_future_of(w)->watch;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&watch->lock);
-    bool left = aw__wait_leave(&watch->receivers, w);
-    bool seen = !left && (w->out = see(of(w))) == -EAGAIN; /* in another way */
+    bool dequeued = aw__wait_leave(&watch->receivers, w);
+    /* The receiver may have seen the new version meanwhile, by another call. */
+    bool seen = !dequeued && (w->out = mark_seen(watch_future_of(w))) == -EAGAIN;
     aw__unlock(&watch->lock);
-    return aw__wait_cancelled(w, left || seen, cx);
+    return aw__wait_cancelled(w, dequeued || seen, cx);
 }
 
-static void changed_discard(aw_future *self) {
+static void watch_changed_discard(aw_future *self) {
     aw_watch_future *f = (aw_watch_future *)self;
     if (f->out < 0) return;
     aw__lock(&f->watch->lock);
@@ -180,39 +194,44 @@ bool aw__watch_is_closed(aw_watch *w) {
     return closed;
 }
 
-static int closed_look(aw__waiter *w, bool fresh, void *after) {
-    (void)after;
-    return fresh && of(w)->watch->receiver_count ? -EAGAIN : 0;
+/* Under the lock. "Closed" is a state, not an event: a receiver that subscribed after the wake
+ * counts. */
+static int watch_closed_attempt(aw__waiter *w, bool fresh, void *deferred) {
+    (void)deferred;
+    aw_watch *watch = watch_future_of(w)->watch;
+    if (!watch->receiver_count) return 0;
+    if (!fresh) aw__waiters_add(&watch->closers, w);
+    return -EAGAIN;
 }
 
-static aw_poll closed_poll(aw_future *self, aw_cx *cx) {
+static aw_poll watch_closed_poll(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)(void *)self;
-    aw_watch *watch = of(w)->watch;
-    return aw__wait_poll_look(w, &watch->lock, &watch->closers, closed_look, plain_unlock, NULL,
-                              cx);
+    aw_watch *watch = watch_future_of(w)->watch;
+    return aw__wait_poll_attempt(w, &watch->lock, &watch->closers, watch_closed_attempt,
+                                 watch_unlock, NULL, cx);
 }
 
-static aw_poll closed_cancel(aw_future *self, aw_cx *cx) {
+static aw_poll watch_closed_cancel(aw_future *self, aw_cx *cx) {
     aw__waiter *w = (aw__waiter *)(void *)self;
-    aw_watch *watch = of(w)->watch;
+    aw_watch *watch = watch_future_of(w)->watch;
     if (!aw__wait_began(w)) return AW_CANCELLED;
     aw__lock(&watch->lock);
-    bool left = aw__wait_leave(&watch->closers, w);
+    bool cancelled = aw__wait_leave(&watch->closers, w) || watch->receiver_count;
     aw__unlock(&watch->lock);
-    return aw__wait_cancelled(w, left, cx);
+    return aw__wait_cancelled(w, cancelled, cx);
 }
 
 const aw_future_type aw_watch_changed_type = {
     AW_TYPE_OF(aw_watch_future, "watch_changed"),
     .flags = AW_OUT_ERRNO,
-    .poll = changed_poll,
-    .cancel = changed_cancel,
-    .discard = changed_discard,
+    .poll = watch_changed_poll,
+    .cancel = watch_changed_cancel,
+    .discard = watch_changed_discard,
 };
 
 const aw_future_type aw_watch_closed_type = {
     AW_TYPE_OF(aw_watch_future, "watch_closed"),
     .flags = AW_OUT_ERRNO,
-    .poll = closed_poll,
-    .cancel = closed_cancel,
+    .poll = watch_closed_poll,
+    .cancel = watch_closed_cancel,
 };

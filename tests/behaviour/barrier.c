@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Barrier: all go on together, one of them leads, again and again; who is cancelled has not come. */
+ * Barrier: the waiters of a round are released together and one of them leads. The barrier is
+ * reusable. A cancelled wait does not count as an arrival. */
 #include "support/by_hand.h"
 #include "support/workers.h"
 
-enum { CROWD = 30 }; /* more than are woken at a time */
+enum { CROWD = 30 }; /* more than one wake batch */
 
 static bool is_new(const aw_barrier *b) {
-    return b->here == 0 && !b->waiters.first && !b->waiters.last && !b->lock;
+    return b->arrived == 0 && !b->waiters.first && !b->waiters.last && !b->lock;
 }
 
 TEST(all_go_on_when_the_last_one_has_come_and_it_leads) {
@@ -41,15 +42,15 @@ TEST(alone_one_leads_at_once) {
     }
 }
 
-TEST(who_comes_for_the_next_round_waits_for_it) {
+TEST(a_waiter_for_the_next_round_waits_for_it) {
     aw_barrier b = AW_BARRIER_INIT(2);
     aw_flag a = {0}, other = {0};
     aw_barrier_wait_future first = aw_barrier_wait(&b), last = aw_barrier_wait(&b),
                            next = aw_barrier_wait(&b);
     CHECK_EQ(POLL(&first, &a), AW_PENDING);
     CHECK_EQ(POLL(&last, &other), AW_READY);
-    CHECK_EQ(POLL(&next, &other),
-             AW_PENDING); /* before the first one of the last round is polled */
+    /* Before the first waiter of the last round is polled. */
+    CHECK_EQ(POLL(&next, &other), AW_PENDING);
     CHECK_EQ(POLL(&first, &a), AW_READY);
     CHECK_EQ(first.out, 0);
     CHECK_EQ(CANCEL(&next, &other), AW_CANCELLED);
@@ -58,7 +59,7 @@ TEST(who_comes_for_the_next_round_waits_for_it) {
 
 /* cancel-at-every-await: aw_barrier_wait */
 
-TEST(who_is_cancelled_has_not_come) {
+TEST(a_cancelled_waiter_has_not_arrived) {
     aw_barrier b = AW_BARRIER_INIT(2);
     aw_flag flag = {0}, other = {0};
     aw_barrier_wait_future never_polled = aw_barrier_wait(&b), pending = aw_barrier_wait(&b),
@@ -68,17 +69,18 @@ TEST(who_is_cancelled_has_not_come) {
     CHECK_EQ(CANCEL(&pending, &other), AW_CANCELLED);
     DIES(CANCEL(&pending, &other), "cancelled after it had been cancelled");
     CHECK(is_new(&b));
-    CHECK_EQ(POLL(&passed, &flag), AW_PENDING); /* the first of two again */
+    CHECK_EQ(POLL(&passed, &flag), AW_PENDING); /* again the first of two */
     CHECK_EQ(POLL(&passed, &other), AW_PENDING);
     CHECK_EQ(POLL(&last, &flag), AW_READY);
     CHECK_EQ(last.out, 1);
     CHECK(aw_flag_take(&other) && !aw_flag_take(&flag));
-    CHECK_EQ(CANCEL(&passed, &flag), AW_READY); /* they have met */
+    CHECK_EQ(CANCEL(&passed, &flag), AW_READY); /* the round was complete before the cancel */
     CHECK_EQ(passed.out, 0);
     CHECK(is_new(&b));
 }
 
-/* A waker that cancels another one which has passed, and comes again, while the leader is waking. */
+/* While the leader wakes the waiters, the first waker cancels a wait that has passed and starts
+ * a new one. */
 static struct {
     aw_barrier b;
     aw_barrier_wait_future w[CROWD], again;
@@ -110,7 +112,7 @@ static aw_waker meeting_waker(void *data) {
     return (aw_waker){&meeting_type, data};
 }
 
-TEST(those_who_have_met_have_met_also_before_they_are_woken) {
+TEST(waiters_of_a_complete_round_have_passed_before_they_are_woken) {
     aw_waker waker = meeting_waker(NULL);
     aw_cx cx = aw_cx_from_waker(&waker);
     meeting.b = aw_barrier_of(CROWD);
@@ -121,26 +123,26 @@ TEST(those_who_have_met_have_met_also_before_they_are_woken) {
     CHECK_EQ(meeting.woken, CROWD - 2);
     for (int i = 0; i < CROWD - 2; i++)
         CHECK_EQ(aw_future_poll(&meeting.w[i].future, &cx), AW_READY);
-    CHECK_EQ(meeting.b.here, 1);
+    CHECK_EQ(meeting.b.arrived, 1);
     CHECK_EQ(CANCEL(&meeting.again, &meeting.flag), AW_CANCELLED);
     CHECK(is_new(&meeting.b));
 }
 
-/* ---- Everybody at once ------------------------------------------------------------------------ */
+/* ---- Tasks and threads ------------------------------------------------------------------------ */
 
 typedef struct race {
     aw_barrier b;
-    uint32_t here, leaders; /* atomic */
+    uint32_t arrivals, leaders; /* atomic */
 } race;
 
 AW_ASYNC(int, laps, race *r; uint32_t i; uint32_t laps; aw_barrier_wait_future wait;) {
     AW_BEGIN;
     for (self->i = 0; self->i < self->laps; self->i++) {
-        ADD(self->r->here, 1);
+        ADD(self->r->arrivals, 1);
         AW_AWAIT(self->wait, aw_barrier_wait(&self->r->b));
-        CHECK_GE(LOAD(self->r->here), (self->i + 1) * self->r->b.count);
+        CHECK_GE(LOAD(self->r->arrivals), (self->i + 1) * self->r->b.count);
         if (self->wait.out) ADD(self->r->leaders, 1);
-        AW_AWAIT(self->wait, aw_barrier_wait(&self->r->b)); /* nobody is a lap ahead */
+        AW_AWAIT(self->wait, aw_barrier_wait(&self->r->b)); /* keeps all within one lap */
         if (self->wait.out) ADD(self->r->leaders, 1);
     }
     AW_RETURN(0);
@@ -151,39 +153,39 @@ static void thread_laps(void *arg, int index, uint64_t *random) {
     race *r = arg;
     (void)index, (void)random;
     for (uint32_t i = 0; i < 50; i++) {
-        ADD(r->here, 1);
+        ADD(r->arrivals, 1);
         int leads = aw_wait(aw_barrier_wait(&r->b));
-        CHECK_GE(LOAD(r->here), (i + 1) * r->b.count);
+        CHECK_GE(LOAD(r->arrivals), (i + 1) * r->b.count);
         ADD(r->leaders, leads);
-        /* Giving up and coming back does not count twice. */
+        /* A wait that times out and is repeated counts as one arrival. */
         while ((leads = aw_wait_for(AW_USEC(10), aw_barrier_wait(&r->b))) == -ETIMEDOUT)
             ;
         ADD(r->leaders, leads);
     }
 }
 
-ON_BOTH(nobody_is_a_lap_ahead_and_each_has_one_leader) {
+ON_BOTH(no_task_is_a_lap_ahead_and_each_round_has_one_leader) {
     enum { TASKS = 6, THREADS = 3, LAPS = 50 };
     uint64_t random = test_seed();
     race r = {.b = AW_BARRIER_INIT(TASKS + THREADS)};
     struct laps *h[TASKS];
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
-    storm threads;
-    storm_make(&threads, THREADS, &random, thread_laps, &r);
-    storm_go(&threads);
+    thread_group threads;
+    thread_group_create(&threads, THREADS, &random, thread_laps, &r);
+    thread_group_go(&threads);
     for (int i = 0; i < TASKS; i++)
         h[i] = aw_spawn_on(rt, AW_CALL(laps, .r = &r, .laps = LAPS));
     for (int i = 0; i < TASKS; i++) {
         must_finish(rt, &h[i]->future);
         aw_task_drop(h[i]);
     }
-    storm_end(&threads);
+    thread_group_join(&threads);
     CHECK_EQ(r.leaders, 2 * LAPS);
     CHECK(is_new(&r.b));
     workers_end(rt, NULL);
 }
 
-TEST(who_tries_comes_only_if_nobody_else_is_missing) {
+TEST(try_wait_arrives_only_if_it_completes_the_round) {
     aw_barrier b = AW_BARRIER_INIT(2), alone = AW_BARRIER_INIT(1);
     aw_flag flag = {0};
     CHECK_EQ(aw_barrier_try_wait(&alone), 1);

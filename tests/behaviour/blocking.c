@@ -12,7 +12,7 @@
 
 #include "test.h"
 
-/* ---- A thread that cannot be made -------------------------------------------------------------- */
+/* ---- Refusing to create threads ---------------------------------------------------------------- */
 
 static int refuse_threads;
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -25,17 +25,18 @@ int __wrap_pthread_create(pthread_t *id, const pthread_attr_t *a, void *(*fn)(vo
 /* ---- Calls ------------------------------------------------------------------------------------- */
 
 static sem_t started, go;
-static int calls, released, most, now_running;
+static int calls, released, max_running, now_running;
 
 static long count(void *arg) {
     __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
     return (long)(intptr_t)arg;
 }
 
-/* Says that it has started, and waits to be let go. */
+/* Posts `started`, then waits for `go`. */
 static long wait_for_go(void *arg) {
     int n = __atomic_add_fetch(&now_running, 1, __ATOMIC_SEQ_CST);
-    if (n > __atomic_load_n(&most, __ATOMIC_SEQ_CST)) __atomic_store_n(&most, n, __ATOMIC_SEQ_CST);
+    if (n > __atomic_load_n(&max_running, __ATOMIC_SEQ_CST))
+        __atomic_store_n(&max_running, n, __ATOMIC_SEQ_CST);
     sem_post(&started);
     while (sem_wait(&go) < 0) {
     }
@@ -137,7 +138,7 @@ TEST(no_more_run_at_once_than_the_limit_says) {
         CHECK_EQ(h[i]->out, 5);
         aw_task_drop(h[i]);
     }
-    CHECK_EQ(most, 3);
+    CHECK_EQ(max_running, 3);
     aw_runtime_free(rt);
 }
 
@@ -176,7 +177,7 @@ AW_ASYNC(int, owned_call, aw_blocking_future call;) {
     AW_END;
 }
 
-TEST(a_started_call_that_owns_its_memory_is_left_to_itself_at_once) {
+TEST(cancelling_a_started_call_that_owns_its_memory_detaches_it_at_once) {
     aw_runtime *rt = runtime(AW_MULTI_THREAD, 0);
     struct owned_call *h = aw_spawn_on(rt, AW_CALL(owned_call));
     wait_until_started(1);
@@ -203,7 +204,7 @@ static aw_poll when_started(void *unused, aw_cx *cx, int *out) {
 BOTH(a_runtime_that_ends_leaves_a_call_that_owns_its_memory_running) {
     aw_runtime *rt = runtime(flavour, 0);
     aw_task_drop(aw_spawn_on(rt, AW_CALL(owned_call)));
-    if (flavour == AW_CURRENT_THREAD) /* nobody else would start it */
+    if (flavour == AW_CURRENT_THREAD) /* no worker starts it */
         CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(when_started, NULL)), 0);
     wait_until_started(1);
     aw_runtime_free(rt);
@@ -240,7 +241,7 @@ TEST(when_no_thread_can_be_added_those_that_are_there_do_the_work) {
         CHECK_EQ(h[i]->out, 5);
         aw_task_drop(h[i]);
     }
-    CHECK_EQ(most, 1);
+    CHECK_EQ(max_running, 1);
     aw_runtime_free(rt);
 }
 
@@ -259,6 +260,7 @@ TEST(a_call_cancelled_at_every_moment_releases_once) {
     for (int i = 0; i < n; i++) {
         struct owned_call *h = aw_spawn_on(rt, AW_CALL(owned_call));
         if (i % 3 == 0) sem_post(&go);
+        if (i == 0) wait_until_started(1); /* the others may be aborted before they start */
         for (volatile int spin = (i * 37) % 5000; spin > 0; spin--) {
         }
         aw_task_abort(h);
@@ -287,6 +289,233 @@ TEST(a_paused_clock_waits_for_a_running_call) {
     aw_task_drop(aw_spawn_on(rt, AW_CALL(held_call)));
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(3600))), 0);
     CHECK_EQ(aw_now(rt) - before, AW_SEC(3600));
-    CHECK_EQ(calls, 1); /* it had to be over before the clock could jump */
+    CHECK_EQ(calls, 1); /* the clock jumps only after the call has returned */
     aw_runtime_free(rt);
+}
+
+/* ---- What a blocking call may do with its runtime ----------------------------------------------- */
+
+AW_ASYNC(int, seven, aw_sleep nap;) {
+    AW_BEGIN;
+    AW_AWAIT(self->nap, aw_sleep_for(AW_USEC(100)));
+    AW_RETURN(7);
+    AW_END;
+}
+
+static long spawns(void *arg) {
+    aw_runtime *rt = arg;
+    CHECK_EQ(aw_runtime_current(), rt);
+    CHECK_EQ(aw_wait(aw_sleep_for(AW_USEC(100))), 0);
+    struct seven *a = aw_spawn(AW_CALL(seven)), *b = aw_spawn(AW_CALL(seven));
+    CHECK_EQ(aw_wait(aw_task_join(a)), 0);
+    CHECK_EQ(aw_block_on(rt, aw_task_join(b)), 0);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_USEC(100))), 0);
+    CHECK_EQ(aw_wait(aw_blocking(count, (void *)3)), 3);
+    return aw_task_take(a) + aw_task_take(b);
+}
+
+AW_ASYNC(int, calls_it, long (*fn)(void *arg); void *arg; aw_blocking_future call;) {
+    AW_BEGIN;
+    AW_AWAIT(self->call, aw_blocking(self->fn, self->arg));
+    AW_RETURN((int)self->call.out);
+    AW_END;
+}
+
+enum { CALLS = 8 };
+AW_ASYNC(int, calls_it_often, void *arg; struct calls_it calls[CALLS]; aw_all all;) {
+    AW_BEGIN;
+    for (int i = 0; i < CALLS; i++)
+        self->calls[i] = AW_CALL(calls_it, .fn = spawns, .arg = self->arg);
+    AW_AWAIT(self->all, aw_join_all(self->calls, CALLS));
+    for (int i = 0; i < CALLS; i++)
+        CHECK_EQ(self->calls[i].out, 14);
+    AW_RETURN(0);
+    AW_END;
+}
+
+BOTH(a_call_may_spawn_and_wait) {
+    aw_runtime *rt = runtime(flavour, 0);
+    CHECK_EQ(aw_block_on(rt, aw_blocking(spawns, rt)), 14);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(calls_it_often, .arg = rt)), 0);
+    aw_runtime_free(rt);
+}
+
+struct hours {
+    aw_runtime *rt;
+    uint64_t begin;
+};
+
+/* The clock stops at the end of each sleep, although a later deadline is pending. */
+static long sleeps_for_hours(void *arg) {
+    struct hours *h = arg;
+    for (uint64_t i = 1; i <= 4; i++) {
+        aw_sleep hour = aw_sleep_for(AW_SEC(3600));
+        CHECK_EQ(i % 2 ? aw_block_on(h->rt, hour) : aw_wait(hour), 0);
+        CHECK_EQ(aw_now(h->rt) - h->begin, AW_SEC(3600) * i);
+        usleep(1000);
+        CHECK_EQ(aw_now(h->rt) - h->begin, AW_SEC(3600) * i);
+    }
+    return 0;
+}
+
+AW_ASYNC(int, sleeps_longer, struct hours *hours; struct calls_it * call; aw_sleep nap;
+         aw_task_join_future join;) {
+    AW_BEGIN;
+    self->call = aw_spawn(AW_CALL(calls_it, .fn = sleeps_for_hours, .arg = self->hours));
+    /* A deadline that the clock must not reach early. */
+    AW_AWAIT(self->nap, aw_sleep_for(AW_SEC(4 * 3600 + 1)));
+    CHECK(aw_task_is_finished(self->call));
+    AW_AWAIT(self->join, aw_task_join(self->call));
+    AW_RETURN(aw_task_take(self->call));
+    AW_END;
+}
+
+BOTH(a_paused_clock_goes_on_while_a_call_waits_and_only_then) {
+    struct hours h = {runtime(flavour, 0), 0};
+    CHECK_EQ(aw_clock_pause(h.rt), 0);
+    h.begin = aw_now(h.rt);
+    CHECK_EQ(aw_block_on(h.rt, AW_CALL(sleeps_longer, .hours = &h)), 0);
+    CHECK_EQ(aw_now(h.rt) - h.begin, AW_SEC(4 * 3600 + 1));
+    aw_runtime_free(h.rt);
+}
+
+static long frees(void *arg) {
+    aw_runtime_free(arg);
+    return 0;
+}
+static void free_in_a_call(aw_flavour flavour) {
+    aw_runtime *rt = runtime(flavour, 0);
+    aw_block_on(rt, aw_blocking(frees, rt));
+}
+BOTH(the_end_of_its_own_runtime_in_a_call_is_reported) {
+    DIES(free_in_a_call(flavour), "inside a blocking call of the same runtime");
+}
+
+/* ---- Calls that outlive their runtime ----------------------------------------------------------- */
+
+AW_ASYNC(int, calls_owned, long (*fn)(void *arg); aw_blocking_future call;) {
+    AW_BEGIN;
+    AW_AWAIT(self->call, aw_blocking_owned(self->fn, release, acquire()));
+    AW_RETURN(0);
+    AW_END;
+}
+
+/* Starts the call, then frees the runtime, which cancels the task. */
+static void begin_owned(aw_runtime *rt, long (*fn)(void *arg)) {
+    aw_task_drop(aw_spawn_on(rt, AW_CALL(calls_owned, .fn = fn)));
+    if (!aw_runtime_workers(rt)) CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(when_started, NULL)), 0);
+    wait_until_started(1);
+    aw_runtime_free(rt);
+}
+
+static void wait_until_released(int n) {
+    while (__atomic_load_n(&released, __ATOMIC_SEQ_CST) < n)
+        usleep(100);
+}
+
+static long uses_what_has_ended(void *arg) {
+    int fds[2];
+    char byte;
+    aw_conn *c;
+    (void)arg;
+    aw_runtime *rt = aw_runtime_current();
+    CHECK(rt != NULL);
+    wait_for_go(NULL);
+    CHECK_EQ(aw_runtime_current(), rt);
+    struct seven *h = aw_spawn(AW_CALL(seven));
+    CHECK_EQ(aw_wait(aw_task_join(h)), -ECANCELED);
+    aw_task_drop(h);
+    CHECK_EQ(aw_wait(aw_sleep_for(AW_SEC(3600))), -ESHUTDOWN);
+    CHECK_EQ(aw_wait(aw_blocking(count, NULL)), -ESHUTDOWN);
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(1)), -ESHUTDOWN);
+    CHECK_EQ(pipe(fds), 0);
+    CHECK_EQ(aw_conn_of_fd(&c, fds[0]), 0);
+    CHECK_EQ(aw_wait(aw_read(c, &byte, 1)), -ESHUTDOWN);
+    aw_close(c);
+    close(fds[1]);
+    return 0;
+}
+
+BOTH(a_call_that_outlives_its_runtime_is_told_that_it_has_ended) {
+    begin_owned(runtime(flavour, 0), uses_what_has_ended);
+    sem_post(&go);
+    wait_until_released(1);
+}
+
+static aw_notify never;
+AW_ASYNC(int, waits_for_ever, aw_notified bell;) {
+    AW_BEGIN;
+    AW_AWAIT(self->bell, aw_notify_wait(&never));
+    AW_RETURN(0);
+    AW_END;
+}
+
+static long sleeps_beyond_the_end(void *arg) {
+    (void)arg;
+    sem_post(&started);
+    CHECK_EQ(aw_wait(aw_sleep_for(AW_SEC(3600))), -ESHUTDOWN);
+    return 0;
+}
+static long reads_beyond_the_end(void *arg) {
+    int fds[2];
+    char byte;
+    aw_conn *c;
+    (void)arg;
+    CHECK_EQ(pipe(fds), 0);
+    CHECK_EQ(aw_conn_of_fd(&c, fds[0]), 0);
+    sem_post(&started);
+    CHECK_EQ(aw_wait(aw_read(c, &byte, 1)), -ESHUTDOWN);
+    aw_close(c);
+    close(fds[1]);
+    return 0;
+}
+static long joins_beyond_the_end(void *arg) {
+    (void)arg;
+    struct waits_for_ever *h = aw_spawn(AW_CALL(waits_for_ever));
+    sem_post(&started);
+    CHECK_EQ(aw_wait(aw_task_join(h)), -ECANCELED);
+    aw_task_drop(h);
+    return 0;
+}
+
+BOTH(the_end_of_the_runtime_ends_what_a_call_waits_for) {
+    begin_owned(runtime(flavour, 0), sleeps_beyond_the_end);
+    wait_until_released(1);
+    begin_owned(runtime(flavour, 0), reads_beyond_the_end);
+    wait_until_released(2);
+    begin_owned(runtime(flavour, 0), joins_beyond_the_end);
+    wait_until_released(3);
+}
+
+BOTH(a_call_that_waits_for_its_own_task_does_not_keep_the_runtime_from_ending) {
+    aw_runtime *rt = runtime(flavour, 0);
+    struct calls_it *h = aw_spawn_on(rt, AW_CALL(calls_it, .fn = joins_beyond_the_end));
+    if (flavour == AW_CURRENT_THREAD)
+        CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(when_started, NULL)), 0);
+    wait_until_started(1);
+    aw_runtime_free(rt);
+    CHECK_EQ(aw_task_take(h), 0);
+}
+
+static long has_no_runtime(void *arg) {
+    (void)arg;
+    CHECK_EQ(aw_runtime_current(), (aw_runtime *)NULL);
+    return wait_for_go(NULL);
+}
+static long has_a_runtime(void *arg) {
+    return aw_runtime_current() == arg;
+}
+
+/* The call may outlive the runtime's storage. */
+TEST(a_call_that_may_outlive_a_runtime_in_the_callers_memory_has_none) {
+    aw_runtime_storage *memory = malloc(sizeof *memory);
+    aw_runtime *rt;
+    sem_init(&started, 0, 0);
+    sem_init(&go, 0, 0);
+    CHECK_EQ(aw_runtime_new_in(&rt, memory, sizeof *memory, NULL), 0);
+    CHECK_EQ(aw_block_on(rt, aw_blocking(has_a_runtime, rt)), 1);
+    begin_owned(rt, has_no_runtime);
+    free(memory);
+    sem_post(&go);
+    wait_until_released(1);
 }

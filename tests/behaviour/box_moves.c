@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Boxes: a future in memory of its own, which stays where it is while the box moves. Cancellation is in
- * cancel_*.c. */
+ * Boxes: the boxed future has memory of its own and does not move when the box does.
+ * Cancellation is in cancel_*.c. */
 #include <errno.h>
 
 #include "support/memory.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
 static struct memory memory;
 
@@ -32,7 +32,7 @@ TEST(a_box_may_move_between_polls_while_what_is_inside_stays) {
     CHECK_EQ(aw_box_take(struct relay, &boxes[1]), s.out);
     script_take(&s);
     memory_check_empty(&memory);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_box_may_move_while_it_is_being_cancelled) {
@@ -48,7 +48,7 @@ TEST(a_box_may_move_while_it_is_being_cancelled) {
     CHECK_EQ(drive_cancel_to_end(&b.future), AW_CANCELLED);
     CHECK(b.inner == NULL);
     memory_check_empty(&memory);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 static void poll_while_cancelled(void) {
@@ -64,7 +64,7 @@ TEST(a_box_that_moved_is_still_caught_when_it_is_polled_after_a_cancel) {
     DIES(poll_while_cancelled(), "was polled while it is being cancelled");
 }
 
-TEST(a_box_gives_its_memory_back_when_it_is_taken_freed_discarded_or_cancelled) {
+TEST(a_box_frees_its_memory_when_it_is_taken_freed_discarded_or_cancelled) {
     use_memory();
     struct script s[5];
     for (int i = 0; i < 5; i++)
@@ -73,12 +73,12 @@ TEST(a_box_gives_its_memory_back_when_it_is_taken_freed_discarded_or_cancelled) 
     CHECK_EQ(memory.blocks, 1);
     CHECK_EQ(drive_poll(&b.future), AW_READY);
     CHECK_EQ(memory.blocks, 1);
-    ledger_give_back(aw_box_take(struct leaf, &b));
+    ownership_release(aw_box_take(struct leaf, &b));
     memory_check_empty(&memory);
 
     b = aw_box_new(leaf(&s[1])); /* read, and freed */
     CHECK_EQ(drive_poll(&b.future), AW_READY);
-    ledger_give_back(AW_BOX_AS(struct leaf, &b)->out);
+    ownership_release(AW_BOX_AS(struct leaf, &b)->out);
     aw_box_free(&b);
     aw_box_free(&b);
     memory_check_empty(&memory);
@@ -97,20 +97,20 @@ TEST(a_box_gives_its_memory_back_when_it_is_taken_freed_discarded_or_cancelled) 
 
     b = aw_box_new(leaf(&s[4])); /* never polled, and freed */
     aw_box_free(&b);
-    CHECK_EQ(s[4].gone, 1);
+    CHECK_EQ(s[4].cancelled, 1);
     CHECK_EQ(s[4].polls, 0);
     memory_check_empty(&memory);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-TEST(a_box_without_memory_cancels_what_it_was_given_and_says_so) {
+TEST(a_box_without_memory_cancels_its_future_and_returns_enomem) {
     use_memory();
     memory_refuse(&memory);
     struct script s = {.owns = true};
     aw_box b = aw_box_new(leaf(&s));
-    CHECK_EQ(s.gone, 1);
+    CHECK_EQ(s.cancelled, 1);
     CHECK_EQ(s.polls, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
     CHECK_EQ(drive_poll(&b.future), AW_READY);
     CHECK_EQ(b.out, -ENOMEM);
     aw_future_discard(&b.future);
@@ -119,7 +119,7 @@ TEST(a_box_without_memory_cancels_what_it_was_given_and_says_so) {
     s = (struct script){.owns = true};
     b = aw_box_new(leaf(&s));
     CHECK_EQ(drive_cancel(&b.future), AW_CANCELLED);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 typedef AW_TRY_JOIN(aw_box, struct leaf) box_and_leaf;
@@ -131,8 +131,8 @@ TEST(a_try_join_ends_when_a_box_has_no_memory) {
     box_and_leaf j = AW_TRY_JOIN_OF(box_and_leaf, aw_box_new(leaf(&in_box)), leaf(&other));
     CHECK_EQ(drive_poll(&j.future), AW_READY);
     CHECK_EQ(j.out, -ENOMEM);
-    CHECK_EQ(other.gone, 1);
-    ledger_check_balanced();
+    CHECK_EQ(other.cancelled, 1);
+    ownership_check_balanced();
 }
 
 /* ---- Misuse ----------------------------------------------------------------------------------- */
@@ -212,10 +212,10 @@ TEST(a_deep_recursion_runs_and_is_cancelled) {
     CHECK_EQ(memory.blocks, DEPTH);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     memory_check_empty(&memory);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Lists of unlike futures ------------------------------------------------------------------ */
+/* ---- Arrays of different futures -------------------------------------------------------------- */
 
 TEST(unlike_futures_in_boxes_are_joined_as_an_array) {
     use_memory();
@@ -224,9 +224,9 @@ TEST(unlike_futures_in_boxes_are_joined_as_an_array) {
                       aw_box_new(AW_CALL(fib, .n = 10))};
     aw_all all = aw_join_all(list, 3);
     CHECK_EQ(drive_poll_to_end(&all.future), AW_READY);
-    ledger_give_back(aw_box_take(struct leaf, &list[0]));
+    ownership_release(aw_box_take(struct leaf, &list[0]));
     CHECK_EQ(aw_box_take(aw_ready, &list[1]), 4);
     CHECK_EQ(aw_box_take(struct fib, &list[2]), 55);
     memory_check_empty(&memory);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

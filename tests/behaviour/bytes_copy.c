@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Copies: all bytes, in order, once, through the buffer and through a pipe of the system, across cancels and errors; ends are passed
- * on, errors end both ways; no descriptor is left behind. */
+ * Copies: all bytes arrive, in order and once, through the buffer and through a kernel pipe,
+ * across cancels and errors. An end of stream is passed on, an error ends both directions, and
+ * no descriptor leaks. */
 #define _GNU_SOURCE
 #include "support/io_ends.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#include "support/trickle.h"
+#include "support/slow_conn.h"
 
 enum { SIZE = 3000 };
 
@@ -24,19 +25,19 @@ static int open_descriptors(void) {
 
 TEST(a_copy_copies_everything_across_cancels) {
     uint64_t random = test_seed();
-    char from[SIZE], to[SIZE], room[200];
+    char from[SIZE], to[SIZE], buffer[200];
     for (int round = 0; round < test_scale(700); round++) {
         size_t size = test_random(&random) % SIZE, done = 0;
         fill_random(from, size, &random);
-        struct trickle in = trickle(&random, from, size, NULL, 0),
-                       out = trickle(&random, NULL, 0, to, SIZE);
-        aw_reader r = aw_reader_of(&in.conn, room, 1 + test_random(&random) % sizeof room);
+        struct slow_conn in = slow_conn(&random, from, size, NULL, 0),
+                         out = slow_conn(&random, NULL, 0, to, SIZE);
+        aw_reader r = aw_reader_of(&in.conn, buffer, 1 + test_random(&random) % sizeof buffer);
         unsigned cut = some_cuts(&random);
         for (aw_poll how = AW_CANCELLED; how == AW_CANCELLED;) {
             aw_copy_future f = aw_copy(&r, &out.conn);
             how = DRIVE(&f, &random, cut);
             done += f.done;
-            CHECK_EQ(in.flying + out.flying + in.kept + out.kept, 0);
+            CHECK_EQ(in.in_flight + out.in_flight + in.refs + out.refs, 0);
             CHECK_EQ(done, out.out_size);
             CHECK_EQ(done + aw_reader_peek(&r).size, in.in_at);
             if (how == AW_READY) CHECK_EQ(f.out, (ssize_t)f.done);
@@ -49,15 +50,15 @@ TEST(a_copy_copies_everything_across_cancels) {
 
 TEST(an_error_says_which_side_it_is_of_and_loses_nothing) {
     uint64_t random = test_seed();
-    char from[100], to[400], room[32];
+    char from[100], to[400], buffer[32];
     fill_random(from, sizeof from, &random);
     for (size_t at = 1; at < 100; at++) {
-        struct trickle in = trickle(&random, from, at, NULL, 0),
-                       out = trickle(&random, NULL, 0, to, chance(&random, 2) ? 200 : at);
-        aw_reader r = aw_reader_of(&in.conn, room, sizeof room);
+        struct slow_conn in = slow_conn(&random, from, at, NULL, 0),
+                         out = slow_conn(&random, NULL, 0, to, chance(&random, 2) ? 200 : at);
+        aw_reader r = aw_reader_of(&in.conn, buffer, sizeof buffer);
         in.in_error = -ECONNRESET;
         out.out_error = -EPIPE;
-        bool wide = out.out_room == 200;
+        bool wide = out.out_capacity == 200;
         if (!wide) in.in_size = 100;
         aw_copy_future f = aw_copy(&r, &out.conn), rest = f;
         CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
@@ -66,26 +67,26 @@ TEST(an_error_says_which_side_it_is_of_and_loses_nothing) {
         CHECK_EQ(f.done, at);
         in.in_size = 100;
         in.in_error = 0;
-        out.out_room = 400;
+        out.out_capacity = 400;
         CHECK_EQ(DRIVE(&rest, &random, 0), AW_READY);
         CHECK_EQ(rest.out, (ssize_t)(100 - at));
         CHECK_EQ(memcmp(from, to, 100), 0);
     }
 }
 
-/* ---- Both ways ---------------------------------------------------------------------------------- */
+/* ---- Both directions ---------------------------------------------------------------------------- */
 
 TEST(both_ways_each_end_is_passed_on_across_cancels) {
     uint64_t random = test_seed();
-    char from[2][SIZE], to[2][SIZE], room[2][100];
+    char from[2][SIZE], to[2][SIZE], buffer[2][100];
     for (int round = 0; round < test_scale(500); round++) {
         size_t size[2] = {test_random(&random) % SIZE, test_random(&random) % SIZE}, done[2] = {0};
-        struct trickle t[2];
+        struct slow_conn t[2];
         aw_reader r[2];
         for (int i = 0; i < 2; i++) {
             fill_random(from[i], size[i], &random);
-            t[i] = trickle(&random, from[i], size[i], to[i], SIZE);
-            r[i] = aw_reader_of(&t[i].conn, room[i], sizeof room[i]);
+            t[i] = slow_conn(&random, from[i], size[i], to[i], SIZE);
+            r[i] = aw_reader_of(&t[i].conn, buffer[i], sizeof buffer[i]);
         }
         unsigned cut = some_cuts(&random);
         for (aw_poll how = AW_CANCELLED; how == AW_CANCELLED;) {
@@ -93,7 +94,7 @@ TEST(both_ways_each_end_is_passed_on_across_cancels) {
             how = DRIVE(&f, &random, cut);
             done[0] += f.there.done;
             done[1] += f.back.done;
-            CHECK_EQ(t[0].flying + t[1].flying + t[0].kept + t[1].kept, 0);
+            CHECK_EQ(t[0].in_flight + t[1].in_flight + t[0].refs + t[1].refs, 0);
             if (how == AW_READY) CHECK_EQ(f.out, 0);
         }
         for (int i = 0; i < 2; i++) {
@@ -105,7 +106,7 @@ TEST(both_ways_each_end_is_passed_on_across_cancels) {
     }
 }
 
-/* A client that has said everything still hears the answer. */
+/* A client that has shut down its sending side still receives the answer. */
 AW_ASYNC(int, ask, aw_conn *conn; char to[20]; aw_transfer io; aw_io shut;) {
     AW_BEGIN;
     AW_AWAIT(self->io, aw_write_all(self->conn, "question", 8));
@@ -146,7 +147,7 @@ ON_DRIVERS(a_half_closed_proxy_passes_the_answer_on) {
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *client[2], *server[2];
     io_pair(client);
-    CHECK_EQ(aw_duplex(&server[0], &server[1], 5), 0); /* a descriptor to memory */
+    CHECK_EQ(aw_duplex(&server[0], &server[1], 5), 0); /* in memory; the client is a descriptor */
     struct proxy *p = aw_spawn_on(rt, AW_CALL(proxy, .a = client[1], .b = server[0]));
     struct ask *a = aw_spawn_on(rt, AW_CALL(ask, .conn = client[0]));
     struct answer *b = aw_spawn_on(rt, AW_CALL(answer, .conn = server[1]));
@@ -163,7 +164,7 @@ ON_DRIVERS(a_half_closed_proxy_passes_the_answer_on) {
     workers_end(rt, &m);
 }
 
-/* The one is cut off while the other says nothing: who waits there does not wait on. */
+/* One connection is reset while the other is idle: the read that waits on the idle one ends. */
 ON_DRIVERS(an_error_on_one_side_ends_both) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -173,7 +174,7 @@ ON_DRIVERS(an_error_on_one_side_ends_both) {
     struct proxy *p = aw_spawn_on(rt, AW_CALL(proxy, .a = client[1], .b = server[0]));
     io_wait_for(rt, client[1], 0, 1);
     io_wait_for(rt, server[0], 0, 1);
-    cut_off(server[1]);
+    reset_on_close(server[1]);
     aw_close(server[1]);
     CHECK_EQ(join_status(rt, &p->future), 0);
     CHECK_EQ(aw_task_take(p), -ECONNRESET);
@@ -184,7 +185,7 @@ ON_DRIVERS(an_error_on_one_side_ends_both) {
     workers_end(rt, &m);
 }
 
-/* That way has ended already, but what comes by the other cannot be written any more. */
+/* One direction has ended already, but bytes of the other direction can no longer be written. */
 ON_DRIVERS(an_end_on_one_side_does_not_hide_the_error_of_the_other) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -202,11 +203,11 @@ ON_DRIVERS(an_end_on_one_side_does_not_hide_the_error_of_the_other) {
     workers_end(rt, &m);
 }
 
-/* What has no half to close: a pipe, which ends when it is closed. */
+/* A pipe has no half to shut down; it ends when it is closed. */
 ON_DRIVERS(an_end_is_passed_on_as_far_as_that_is_possible) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *in, *out, *ends[2];
-    char room[2][64], to[4];
+    char buffer[2][64], to[4];
     int fds[2][2];
     CHECK_EQ(pipe(fds[0]), 0);
     CHECK_EQ(pipe(fds[1]), 0);
@@ -215,13 +216,14 @@ ON_DRIVERS(an_end_is_passed_on_as_far_as_that_is_possible) {
     io_pair(ends);
     CHECK_EQ(write(fds[0][1], "abc", 3), 3);
     close(fds[0][1]);
-    aw_reader r = aw_reader_of(in, room[0], sizeof room[0]), s = aw_reader_of(ends[1], room[1], 64);
+    aw_reader r = aw_reader_of(in, buffer[0], sizeof buffer[0]),
+              s = aw_reader_of(ends[1], buffer[1], 64);
     aw_copy_future there = aw__copy(&r, out, true), local;
     CHECK_EQ(aw_block_on_future(rt, &there.future), 0);
     CHECK_EQ(there.out, 3);
     CHECK_EQ(read(fds[1][0], to, 4), 3);
     CHECK_EQ(aw_block_on(rt, aw_shutdown(ends[0])), 0);
-    local = aw__copy(&s, ends[0], true); /* is shut down already */
+    local = aw__copy(&s, ends[0], true); /* already shut down */
     CHECK_EQ(aw_block_on_future(rt, &local.future), 0);
     CHECK_EQ(local.out, 0);
     aw_close(in);
@@ -232,9 +234,13 @@ ON_DRIVERS(an_end_is_passed_on_as_far_as_that_is_possible) {
     aw_runtime_free(rt);
 }
 
-/* ---- Through the system ------------------------------------------------------------------------- */
+/* ---- Through a kernel pipe ---------------------------------------------------------------------- */
 
-enum { MUCH = 3 << 20, ROOM = 64 << 10, SPLICING = 4 /* `doing` of a copy that had a pipe */ };
+enum {
+    MUCH = 3 << 20,
+    BUFFER_SIZE = 64 << 10,
+    SPLICING = 4 /* `doing` of a copy that had a pipe */
+};
 
 enum kind { LOCAL, TCP, PIPE };
 
@@ -279,11 +285,11 @@ AW_ASYNC(int, receive_much, aw_conn *conn; char *data; aw_transfer io;) {
     AW_RETURN((int)self->io.out);
     AW_END;
 }
-/* Cancelled after a moment, again and again, if a moment is given. */
+/* Cancels the copy after `moment`, and repeats it until it is complete. */
 AW_ASYNC(int, copy_much, aw_conn *from; aw_conn * to; uint64_t moment; aw_reader reader;
          size_t done; int spliced; AW_TIMEOUT(aw_copy_future) copy;) {
     AW_BEGIN;
-    CHECK_EQ(aw_reader_init(&self->reader, self->from, ROOM), 0);
+    CHECK_EQ(aw_reader_init(&self->reader, self->from, BUFFER_SIZE), 0);
     do {
         AW_AWAIT_FOR(self->copy, self->moment, aw_copy(&self->reader, self->to));
         self->done += self->copy.inner.done;
@@ -326,7 +332,7 @@ static void copy_through(struct io_setup how, enum kind kind, uint64_t moment) {
     CHECK_EQ(open_descriptors(), before);
 }
 
-ON_DRIVERS(much_goes_through_a_pipe_of_the_system) {
+ON_DRIVERS(much_goes_through_a_kernel_pipe) {
     copy_through(how, LOCAL, AW_SEC(20));
 }
 ON_DRIVERS(much_goes_through_a_pipe_between_tcp_connections) {
@@ -339,7 +345,6 @@ ON_DRIVERS(cut_off_with_bytes_in_the_pipe_nothing_is_lost) {
     copy_through(how, LOCAL, AW_MSEC(1));
 }
 
-/* Back to where it came from. */
 AW_ASYNC(int, say_much, aw_conn *conn; const char *data; aw_transfer io; aw_io shut;) {
     AW_BEGIN;
     AW_AWAIT(self->io, aw_write_all(self->conn, self->data, MUCH));
@@ -372,18 +377,19 @@ ON_DRIVERS(a_copy_to_its_own_source_is_an_echo) {
     workers_end(rt, &m);
 }
 
-/* By hand: the receiver reads until there is a pipe, and then no more. What is in the pipe when the copy is cancelled comes next. */
+/* The receiver reads until the copy has a pipe, and then stops. What is in the pipe when the
+ * copy is cancelled is returned to the reader's buffer. */
 ON_EACH_DRIVER(what_is_in_the_pipe_goes_into_the_buffer) {
     how.workers = 1;
     aw_runtime *rt = io_runtime(how, NULL, NULL), *before = aw_enter(rt);
     static aw_flag flag;
-    static char room[ROOM];
+    static char buffer[BUFFER_SIZE];
     char *from = pattern(), *to = malloc(MUCH);
     aw_conn *in[2], *out[2];
     size_t sent = 0, got = 0;
     make_pair(in, LOCAL);
     make_pair(out, LOCAL);
-    aw_reader r = aw_reader_of(in[1], room, sizeof room);
+    aw_reader r = aw_reader_of(in[1], buffer, sizeof buffer);
     aw_copy_future f = aw_copy(&r, out[0]);
     while (!f.piped || f.io.wants != AW_IO_WRITABLE) {
         ssize_t n = send(aw_conn_fd(in[0]), from + sent, MUCH - sent, MSG_DONTWAIT);
@@ -397,7 +403,7 @@ ON_EACH_DRIVER(what_is_in_the_pipe_goes_into_the_buffer) {
     CHECK_EQ(CANCEL_TO_ITS_END(&f, &flag), AW_CANCELLED);
     CHECK_EQ(aw_reader_peek(&r).size, piped);
     CHECK_EQ(memcmp(aw_reader_peek(&r).data, from + f.done, piped), 0);
-    /* The next one begins with them. */
+    /* The next copy begins with these bytes. */
     CHECK_EQ(shutdown(aw_conn_fd(in[0]), SHUT_WR), 0);
     aw_copy_future rest = aw_copy(&r, out[0]);
     for (aw_poll ended = AW_PENDING; ended == AW_PENDING;) {
@@ -422,8 +428,8 @@ ON_EACH_DRIVER(what_is_in_the_pipe_goes_into_the_buffer) {
     workers_end(rt, NULL);
 }
 
-/* Without descriptors for a pipe it goes on as it began. (Workers would have made one before there are none left, or have none
- * for a driver of their own.) */
+/* Without descriptors for a pipe the copy stays with its buffer. Not on workers: they might open
+ * the pipe before the limit applies, or need descriptors for their drivers. */
 ON_EACH_DRIVER(without_descriptors_a_copy_uses_its_buffer) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *in[2], *out[2];
@@ -435,8 +441,8 @@ ON_EACH_DRIVER(without_descriptors_a_copy_uses_its_buffer) {
         rt, AW_CALL(copy_much, .from = in[1], .to = out[0], .moment = AW_SEC(20)));
     struct send_much *s = aw_spawn_on(rt, AW_CALL(send_much, .conn = in[0], .data = from));
     struct receive_much *r = aw_spawn_on(rt, AW_CALL(receive_much, .conn = out[1], .data = to));
-    run_a_while(rt); /* it has its driver */
-    struct rlimit old = few_descriptors(0);
+    run_a_while(rt); /* opens the driver before the limit applies */
+    struct rlimit old = limit_descriptors(0);
     CHECK_EQ(join_status(rt, &s->future), 0);
     CHECK_EQ(join_status(rt, &c->future), 0);
     CHECK_EQ(join_status(rt, &r->future), 0);
@@ -453,7 +459,7 @@ ON_EACH_DRIVER(without_descriptors_a_copy_uses_its_buffer) {
     aw_runtime_free(rt);
 }
 
-/* Whoever receives goes away: an error and no signal, what was taken from the source is in the buffer. */
+/* The receiver closes: an error and no signal. What was read from the source is in the buffer. */
 AW_ASYNC(int, receive_some, aw_conn *conn; size_t size; char *to; aw_transfer io;) {
     AW_BEGIN;
     AW_AWAIT(self->io, aw_read_exact(self->conn, self->to, self->size));
@@ -461,9 +467,10 @@ AW_ASYNC(int, receive_some, aw_conn *conn; size_t size; char *to; aw_transfer io
     AW_RETURN((int)self->io.out);
     AW_END;
 }
-AW_ASYNC(int, copy_to_nobody, aw_conn *from; aw_conn * to; aw_reader reader; aw_copy_future copy;) {
+AW_ASYNC(int, copy_until_error, aw_conn *from; aw_conn * to; aw_reader reader;
+         aw_copy_future copy;) {
     AW_BEGIN;
-    CHECK_EQ(aw_reader_init(&self->reader, self->from, ROOM), 0);
+    CHECK_EQ(aw_reader_init(&self->reader, self->from, BUFFER_SIZE), 0);
     AW_AWAIT(self->copy, aw_copy(&self->reader, self->to));
     CHECK(self->copy.out == -EPIPE || self->copy.out == -ECONNRESET);
     CHECK(!self->copy.at_source);
@@ -483,15 +490,15 @@ ON_DRIVERS(a_receiver_that_goes_away_is_an_error_and_no_signal) {
     char *from = pattern(), *to = malloc(MUCH), *rest = malloc(MUCH);
     make_pair(in, LOCAL);
     make_pair(out, LOCAL);
-    struct copy_to_nobody *c = aw_spawn_on(rt,
-                                           AW_CALL(copy_to_nobody, .from = in[1], .to = out[0]));
+    struct copy_until_error *c = aw_spawn_on(
+        rt, AW_CALL(copy_until_error, .from = in[1], .to = out[0]));
     struct send_much *s = aw_spawn_on(rt, AW_CALL(send_much, .conn = in[0], .data = from));
     struct receive_some *r = aw_spawn_on(
         rt, AW_CALL(receive_some, .conn = out[1], .size = MUCH / 2, .to = to));
     CHECK_EQ(join_status(rt, &r->future), 0);
     CHECK_EQ(join_status(rt, &c->future), 0);
     size_t taken = (size_t)aw_task_take(c);
-    /* All that was not taken can still be read from the source. */
+    /* The rest can still be read from the source. */
     aw_transfer last = aw_read_exact(in[1], rest, MUCH - taken);
     CHECK_EQ(aw_block_on_future(rt, &last.future), 0);
     CHECK_EQ(last.out, (ssize_t)(MUCH - taken));
@@ -546,7 +553,7 @@ static void send_file(struct io_setup how, uint64_t moment) {
     CHECK_EQ(aw_task_take(s), MUCH);
     CHECK_EQ(aw_task_take(r), MUCH);
     CHECK_EQ(memcmp(from, to, MUCH), 0);
-    CHECK_EQ(lseek(fd, 0, SEEK_CUR), MUCH); /* where it was */
+    CHECK_EQ(lseek(fd, 0, SEEK_CUR), MUCH); /* not moved */
     aw_close(ends[0]);
     aw_close(ends[1]);
     close(fd);
@@ -608,7 +615,7 @@ static size_t take_all(int fd, char *to) {
 ON_EACH_DRIVER(a_file_that_is_sent_may_be_cancelled_at_any_point) {
     how.workers = 1;
     aw_runtime *rt = io_runtime(how, NULL, NULL), *before = aw_enter(rt);
-    static aw_flag flag, other; /* a worker may raise it a moment later */
+    static aw_flag flag, other; /* static: a worker may set them a moment later */
     aw_conn *ends[2];
     char *from = pattern(), *to = malloc(MUCH);
     int fd = make_file(from);
@@ -628,7 +635,8 @@ ON_EACH_DRIVER(a_file_that_is_sent_may_be_cancelled_at_any_point) {
     aw_flag_take(&flag);
     got += take_all(aw_conn_fd(ends[1]), to + got);
     WAIT_UNTIL(aw_flag_take(&flag));
-    if (strcmp(how.driver, "uring")) CHECK(!aw_flag_take(&other)); /* nothing came back for it */
+    if (strcmp(how.driver, "uring"))
+        CHECK(!aw_flag_take(&other)); /* no completion arrived for it */
     CHECK_EQ(CANCEL_TO_ITS_END(&woken, &flag), AW_CANCELLED);
     CHECK_EQ(waits.done + woken.done, got);
     last = aw_sendfile(ends[0], fd, (off_t)got, MUCH - got);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two connections in memory: bounded, in order, half-closed and closed as sockets are, between tasks, threads and runtimes. */
+ * A pair of connections in memory: bounded, in order, shut down and closed like sockets, between
+ * tasks, threads and runtimes. */
 #include "support/workers.h"
 
-#include "support/trickle.h"
+#include "support/slow_conn.h"
 
 static void make(aw_conn *ends[2], size_t capacity) {
     CHECK_EQ(aw_duplex(&ends[0], &ends[1], capacity), 0);
@@ -14,16 +15,16 @@ static void close_both(aw_conn *ends[2]) {
     aw_close(ends[1]);
 }
 
-/* Of one that does not wait. */
+/* The result of an operation that is ready at its first poll. */
 static int now(aw_io op) {
     aw_flag flag = {0};
     CHECK_EQ(POLL(&op, &flag), AW_READY);
     return op.out;
 }
 
-/* ---- One thread, by hand ------------------------------------------------------------------------ */
+/* ---- One thread, polled directly ---------------------------------------------------------------- */
 
-TEST(what_is_written_here_is_read_there) {
+TEST(what_one_end_writes_the_other_end_reads) {
     aw_conn *e[2];
     char to[10];
     make(e, 4);
@@ -39,7 +40,7 @@ TEST(what_is_written_here_is_read_there) {
     close_both(e);
 }
 
-TEST(who_reads_waits_for_bytes_and_who_writes_for_room) {
+TEST(a_read_waits_for_bytes_and_a_write_for_space) {
     aw_conn *e[2];
     char to[4];
     aw_flag reads = {0}, writes = {0};
@@ -104,17 +105,17 @@ TEST(a_shutdown_ends_one_direction_only) {
 TEST(a_close_ends_both_sides) {
     aw_conn *e[2];
     char to[4];
-    aw_flag own = {0}, there = {0}, writer = {0};
+    aw_flag closed = {0}, there = {0}, writer = {0};
     make(e, 2);
-    CHECK_EQ(now(aw_write(e[1], "ab", 2)), 2); /* nobody will read that */
-    CHECK_EQ(now(aw_write(e[0], "cd", 2)), 2); /* that will be read */
+    CHECK_EQ(now(aw_write(e[1], "ab", 2)), 2); /* is never read */
+    CHECK_EQ(now(aw_write(e[0], "cd", 2)), 2); /* is read below */
     aw_io mine = aw_write(e[0], "e", 1), full = aw_write(e[1], "e", 1);
-    CHECK_EQ(POLL(&mine, &own), AW_PENDING);
+    CHECK_EQ(POLL(&mine, &closed), AW_PENDING);
     CHECK_EQ(POLL(&full, &writer), AW_PENDING);
     aw_conn_keep(e[0]);
     aw_close(e[0]);
-    CHECK(aw_flag_take(&own) && aw_flag_take(&writer));
-    CHECK_EQ(POLL(&mine, &own), AW_READY);
+    CHECK(aw_flag_take(&closed) && aw_flag_take(&writer));
+    CHECK_EQ(POLL(&mine, &closed), AW_READY);
     CHECK_EQ(mine.out, -EBADF);
     CHECK_EQ(POLL(&full, &writer), AW_READY);
     CHECK_EQ(full.out, -EPIPE);
@@ -139,7 +140,7 @@ TEST(the_last_reference_closes_and_an_operation_is_one) {
     aw_io read = aw_read(e[1], to, 4);
     CHECK_EQ(POLL(&read, &flag), AW_PENDING);
     aw_conn_drop(e[1]);
-    CHECK_EQ(now(aw_write(e[0], "a", 1)), 1); /* the read is still there */
+    CHECK_EQ(now(aw_write(e[0], "a", 1)), 1); /* the pending read holds a reference */
     CHECK_EQ(POLL(&read, &flag), AW_READY);
     CHECK_EQ(read.out, 1);
     CHECK_EQ(now(aw_write(e[0], "a", 1)), -EPIPE);
@@ -172,7 +173,8 @@ TEST(cancelled_at_any_point_it_has_moved_nothing) {
     close_both(e);
 }
 
-/* Two of each kind at both ends, in random order: what comes out is what went in. */
+/* A read and a write at each end, polled and cancelled in random order: what is read is what was
+ * written. */
 TEST(any_order_of_operations_is_a_queue_of_bytes) {
     uint64_t random = test_seed();
     for (int round = 0; round < test_scale(300); round++) {
@@ -181,7 +183,7 @@ TEST(any_order_of_operations_is_a_queue_of_bytes) {
         char from[2][BYTES], to[2][BYTES];
         aw_conn *e[2];
         aw_io ops[2][2];
-        bool flies[2][2] = {{false}};
+        bool in_flight[2][2] = {{false}};
         aw_flag flag = {0};
         make(e, capacity);
         fill_random(from[0], BYTES, &random);
@@ -189,18 +191,18 @@ TEST(any_order_of_operations_is_a_queue_of_bytes) {
         while (got[0] < BYTES || got[1] < BYTES) {
             int side = (int)(test_random(&random) % 2), reads = (int)(test_random(&random) % 2);
             aw_io *op = &ops[side][reads];
-            size_t *count = reads ? &got[1 - side] : &sent[side]; /* bytes of who sends */
-            if (!flies[side][reads]) {
+            size_t *count = reads ? &got[1 - side] : &sent[side]; /* of the sending side */
+            if (!in_flight[side][reads]) {
                 size_t n = 1 + test_random(&random) % 30;
                 if (*count == BYTES) continue;
                 if (n > BYTES - *count) n = BYTES - *count;
                 *op = reads ? aw_read(e[side], to[1 - side] + *count, n)
                             : aw_write(e[side], from[side] + *count, n);
-                flies[side][reads] = true;
+                in_flight[side][reads] = true;
             }
             aw_poll r = chance(&random, 6) ? CANCEL(op, &flag) : POLL(op, &flag);
             if (r == AW_READY) *count += (size_t)op->out;
-            flies[side][reads] = r == AW_PENDING;
+            in_flight[side][reads] = r == AW_PENDING;
             CHECK_LE(sent[0] - got[0], capacity);
             CHECK_LE(sent[1] - got[1], capacity);
         }
@@ -292,7 +294,7 @@ TEST(two_plain_threads_pass_much_on) {
     thread_end(t);
 }
 
-/* Each tries for a moment, gives up, and goes on from where it was. */
+/* Each times out again and again, and continues where it stopped. */
 AW_ASYNC(int, send_in_time, aw_conn *conn; const char *data; size_t done;
          AW_TIMEOUT(aw_transfer) io;) {
     AW_BEGIN;
@@ -337,7 +339,7 @@ ON_WORKERS(cut_off_again_and_again_nothing_is_lost) {
     workers_end(rt, &m);
 }
 
-/* Somebody closes while the others are at it: everybody comes back, and the memory is gone. */
+/* A close while many read and write: each operation ends, and the memory is freed. */
 AW_ASYNC(int, read_until_error, aw_conn *conn; char to[10]; aw_io io;) {
     AW_BEGIN;
     do
@@ -361,7 +363,7 @@ ON_WORKERS(a_close_among_many_ends_all_of_them) {
     enum { EACH = 12 };
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
-    for (int round = 0; round < storm_rounds(30); round++) {
+    for (int round = 0; round < stress_rounds(30); round++) {
         aw_conn *e[2];
         struct read_until_error *r[2][EACH];
         struct write_until_error *w[2][EACH];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Readers: the same lines, parts and bytes however they arrive, and nothing is lost or read twice when futures are cancelled,
- * discarded or fail in the middle. */
+ * Readers: the same lines, parts and bytes however they arrive. Nothing is lost or read twice
+ * when futures are cancelled, discarded or fail halfway. */
 #include "support/io.h"
 
-#include "support/trickle.h"
+#include "support/slow_conn.h"
 
 enum { SIZE = 2000 };
 
-/* Lines of all lengths; some end with \r\n, some have a \r within, the last one may have no end. */
-static size_t make_text(char *text, size_t most, uint64_t *random) {
-    size_t size = test_random(random) % most;
+/* Lines of all lengths; some end with \r\n, some contain a \r, the last may have no terminator. */
+static size_t make_text(char *text, size_t max_size, uint64_t *random) {
+    size_t size = test_random(random) % max_size;
     unsigned line = 1 + (unsigned)(test_random(random) % 40);
     for (size_t i = 0; i < size; i++) {
         uint64_t r = test_random(random);
@@ -44,18 +44,18 @@ static struct expected expect_line(const char *text, size_t left, size_t limit, 
 
 TEST(lines_are_the_same_however_they_arrive) {
     uint64_t random = test_seed();
-    char text[SIZE], room[SIZE];
+    char text[SIZE], buffer[SIZE];
     for (int round = 0; round < test_scale(1500); round++) {
         size_t size = make_text(text, SIZE, &random), at = 0;
         size_t capacity = 1 + test_random(&random) % (chance(&random, 2) ? 80 : SIZE),
                limit = chance(&random, 2) ? SIZE_MAX : test_random(&random) % 60;
-        struct trickle t = trickle(&random, text, size, NULL, 0);
-        aw_reader r = aw_reader_of(&t.conn, room, capacity);
+        struct slow_conn t = slow_conn(&random, text, size, NULL, 0);
+        aw_reader r = aw_reader_of(&t.conn, buffer, capacity);
         unsigned cut = some_cuts(&random);
         for (;;) {
             aw_reader_future f = aw_reader_line_max(&r, limit);
             aw_poll how = DRIVE(&f, &random, cut);
-            CHECK_EQ(t.flying + t.kept, 0);
+            CHECK_EQ(t.in_flight + t.refs, 0);
             if (how == AW_CANCELLED) {
                 CHECK_EQ(f.done, 0);
                 continue;
@@ -69,7 +69,7 @@ TEST(lines_are_the_same_however_they_arrive) {
                 CHECK_EQ(r.terminated, e.terminated);
             }
             if (e.out == 1 && chance(&random, 5)) {
-                aw_future_discard(&f.future); /* it comes again */
+                aw_future_discard(&f.future); /* the next call returns it again */
                 continue;
             }
             at += e.taken;
@@ -83,15 +83,15 @@ TEST(lines_are_the_same_however_they_arrive) {
 
 TEST(gathered_lines_are_the_same_and_may_be_longer_than_the_buffer) {
     uint64_t random = test_seed();
-    char text[SIZE], room[64];
+    char text[SIZE], buffer[64];
     memory m;
     aw_set_allocator(memory_init(&m));
     for (int round = 0; round < test_scale(1500); round++) {
         size_t size = make_text(text, SIZE, &random), at = 0;
         size_t capacity = 2 + test_random(&random) % 62,
                limit = chance(&random, 2) ? SIZE_MAX : test_random(&random) % 100;
-        struct trickle t = trickle(&random, text, size, NULL, 0);
-        aw_reader r = aw_reader_of(&t.conn, room, capacity);
+        struct slow_conn t = slow_conn(&random, text, size, NULL, 0);
+        aw_reader r = aw_reader_of(&t.conn, buffer, capacity);
         aw_bytes line = AW_BYTES_INIT;
         unsigned cut = some_cuts(&random);
         size_t taken = 0;
@@ -102,7 +102,7 @@ TEST(gathered_lines_are_the_same_and_may_be_longer_than_the_buffer) {
             if (how == AW_CANCELLED) continue;
             struct expected e = expect_line(text + at, size - at, limit, SIZE + 1);
             CHECK_EQ(f.out, e.out);
-            if (e.out < 0) break; /* what was taken is in `line` */
+            if (e.out < 0) break; /* what was consumed is in `line` */
             CHECK_EQ(taken, e.taken);
             CHECK_EQ(line.size, e.size);
             CHECK_EQ(r.terminated, e.terminated);
@@ -121,9 +121,9 @@ TEST(gathered_lines_are_the_same_and_may_be_longer_than_the_buffer) {
 
 TEST(parts_end_with_any_byte_and_keep_their_carriage_returns) {
     uint64_t random = test_seed();
-    char room[16];
-    struct trickle t = trickle(&random, "one\r;;three\n;4", 14, NULL, 0);
-    aw_reader r = aw_reader_of(&t.conn, room, sizeof room);
+    char buffer[16];
+    struct slow_conn t = slow_conn(&random, "one\r;;three\n;4", 14, NULL, 0);
+    aw_reader r = aw_reader_of(&t.conn, buffer, sizeof buffer);
     static const char *const parts[] = {"one\r", "", "three\n", "4"};
     for (int i = 0; i < 4; i++) {
         aw_reader_future f = aw_reader_until(&r, ';', 6);
@@ -140,14 +140,14 @@ TEST(parts_end_with_any_byte_and_keep_their_carriage_returns) {
 
 /* ---- Bytes -------------------------------------------------------------------------------------- */
 
-/* Whatever is asked for in whatever order: one after the other it is what was sent. */
+/* The results of any sequence of calls, concatenated, are what was sent. */
 TEST(all_ways_to_read_can_be_mixed) {
     uint64_t random = test_seed();
-    char text[SIZE], room[200], to[SIZE];
+    char text[SIZE], buffer[200], to[SIZE];
     for (int round = 0; round < test_scale(1500); round++) {
         size_t size = make_text(text, SIZE, &random), at = 0;
-        struct trickle t = trickle(&random, text, size, NULL, 0);
-        aw_reader r = aw_reader_of(&t.conn, room, 1 + test_random(&random) % sizeof room);
+        struct slow_conn t = slow_conn(&random, text, size, NULL, 0);
+        aw_reader r = aw_reader_of(&t.conn, buffer, 1 + test_random(&random) % sizeof buffer);
         unsigned cut = some_cuts(&random);
         for (bool over = false; !over;) {
             size_t want = test_random(&random) % (chance(&random, 2) ? 20 : 300);
@@ -189,10 +189,10 @@ TEST(all_ways_to_read_can_be_mixed) {
 
 TEST(an_error_in_the_middle_leaves_what_came_before) {
     uint64_t random = test_seed();
-    char room[32], to[32];
-    struct trickle t = trickle(&random, "abc\nde", 6, NULL, 0);
+    char buffer[32], to[32];
+    struct slow_conn t = slow_conn(&random, "abc\nde", 6, NULL, 0);
     t.in_error = -ECONNRESET;
-    aw_reader r = aw_reader_of(&t.conn, room, sizeof room);
+    aw_reader r = aw_reader_of(&t.conn, buffer, sizeof buffer);
     aw_reader_future line = aw_reader_line(&r), broken = line, exact, rest;
     CHECK_EQ(DRIVE(&line, &random, 0), AW_READY);
     CHECK_EQ(line.out, 1);
@@ -214,17 +214,17 @@ TEST(an_error_in_the_middle_leaves_what_came_before) {
 TEST(all_to_the_end_with_a_limit_across_cancels) {
     uint64_t random = test_seed();
     static char text[20000];
-    char room[300];
+    char buffer[300];
     memory m;
     aw_set_allocator(memory_init(&m));
     fill_random(text, sizeof text, &random);
     for (int round = 0; round < test_scale(400); round++) {
         size_t size = test_random(&random) % sizeof text, sum = 0,
                limit = chance(&random, 2) ? SIZE_MAX : test_random(&random) % sizeof text;
-        struct trickle t = trickle(&random, text, size, NULL, 0);
-        t.most = 1u << test_random(&random) % 14;
-        if (t.most < 64) t.most = 64;
-        aw_reader r = aw_reader_of(&t.conn, room, 1 + test_random(&random) % sizeof room);
+        struct slow_conn t = slow_conn(&random, text, size, NULL, 0);
+        t.max_bytes = 1u << test_random(&random) % 14;
+        if (t.max_bytes < 64) t.max_bytes = 64;
+        aw_reader r = aw_reader_of(&t.conn, buffer, 1 + test_random(&random) % sizeof buffer);
         aw_bytes all = AW_BYTES_INIT;
         unsigned cut = some_cuts(&random);
         for (aw_poll how = AW_CANCELLED; how == AW_CANCELLED;) {
@@ -237,7 +237,7 @@ TEST(all_to_the_end_with_a_limit_across_cancels) {
         CHECK(all.size <= limit);
         if (all.size) CHECK_EQ(memcmp(all.data, text, all.size), 0);
         if (size <= limit) CHECK_EQ(all.size, size);
-        aw_slice left = aw_reader_peek(&r); /* what is beyond the limit is not lost either */
+        aw_slice left = aw_reader_peek(&r); /* what is beyond the limit stays in the reader */
         CHECK_EQ(memcmp(left.data, text + all.size, left.size), 0);
         CHECK_EQ(all.size + left.size, t.in_at);
         aw_bytes_free(&all);
@@ -246,25 +246,25 @@ TEST(all_to_the_end_with_a_limit_across_cancels) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-static void *no_more(void *data, size_t size) {
+static void *alloc_nothing(void *data, size_t size) {
     (void)data, (void)size;
     return NULL;
 }
-static void keep_it(void *data, void *given, size_t size) {
-    (void)data, (void)given, (void)size;
+static void free_nothing(void *data, void *at, size_t size) {
+    (void)data, (void)at, (void)size;
 }
 
-/* As an allocator without heads between its blocks has it. */
+/* As with an allocator that puts blocks side by side, without headers. */
 TEST(a_buffer_may_begin_where_the_bytes_end) {
     uint64_t random = test_seed();
-    static const aw_allocator none = {no_more, keep_it, NULL};
+    static const aw_allocator none = {alloc_nothing, free_nothing, NULL};
     char area[128], text[100];
     memset(text, 'x', sizeof text);
     for (int lines = 0; lines < 2; lines++) {
-        struct trickle t = trickle(&random, text, sizeof text, NULL, 0);
+        struct slow_conn t = slow_conn(&random, text, sizeof text, NULL, 0);
         aw_bytes all = {area, 0, 64, &none};
         aw_reader r = aw_reader_of(&t.conn, area + 64, 64);
-        t.most = 64;
+        t.max_bytes = 64;
         aw_reader_future f = lines ? aw_reader_line_into(&r, &all, 64)
                                    : aw_reader_read_to_end(&r, &all, 64);
         CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
@@ -276,15 +276,15 @@ TEST(a_buffer_may_begin_where_the_bytes_end) {
 
 TEST(without_memory_nothing_is_lost) {
     uint64_t random = test_seed();
-    char room[300];
+    char buffer[300];
     static char text[5000];
     memory m;
     fill_random(text, sizeof text, &random);
     aw_set_allocator(memory_init(&m));
-    struct trickle t = trickle(&random, text, sizeof text, NULL, 0);
-    aw_reader r = aw_reader_of(&t.conn, room, sizeof room), none;
+    struct slow_conn t = slow_conn(&random, text, sizeof text, NULL, 0);
+    aw_reader r = aw_reader_of(&t.conn, buffer, sizeof buffer), none;
     aw_bytes all = AW_BYTES_INIT;
-    t.most = 100;
+    t.max_bytes = 100;
     for (int i = 0;; i++) {
         STORE(m.refuse, i % 2 == 0);
         aw_reader_future f = aw_reader_read_to_end(&r, &all, SIZE_MAX);
@@ -311,11 +311,12 @@ TEST(without_memory_nothing_is_lost) {
 
 TEST(two_at_once_are_refused) {
     uint64_t random = test_seed();
-    char room[16];
-    struct trickle t = trickle(&random, "a\nb\n", 4, NULL, 0);
+    char buffer[16];
+    struct slow_conn t = slow_conn(&random, "a\nb\n", 4, NULL, 0);
     aw_flag flag = {0};
     t.pends = 1; /* always */
-    aw_reader r = aw_reader_of(&t.conn, room, sizeof room), empty = aw_reader_of(&t.conn, NULL, 0);
+    aw_reader r = aw_reader_of(&t.conn, buffer, sizeof buffer),
+              empty = aw_reader_of(&t.conn, NULL, 0);
     aw_reader_future one = aw_reader_line(&r), two = one, three = one,
                      none = aw_reader_line(&empty);
     CHECK_EQ(POLL(&one, &flag), AW_PENDING);
@@ -330,12 +331,12 @@ TEST(two_at_once_are_refused) {
 }
 
 TEST(lines_that_are_there_already_cost_budget) {
-    char room[600];
+    char buffer[600];
     uint64_t random = 1;
-    memset(room, '\n', sizeof room);
-    struct trickle t = trickle(&random, "", 0, NULL, 0);
-    aw_reader r = aw_reader_of(&t.conn, room, sizeof room);
-    r.end = sizeof room;
+    memset(buffer, '\n', sizeof buffer);
+    struct slow_conn t = slow_conn(&random, "", 0, NULL, 0);
+    aw_reader r = aw_reader_of(&t.conn, buffer, sizeof buffer);
+    r.end = sizeof buffer;
     aw_flag flag = {0};
     aw_waker waker = aw_flag_waker(&flag);
     aw__meter meter = {.budget = 128};
@@ -387,8 +388,8 @@ AW_ASYNC(int, hear_lines, aw_reader reader; int i; aw_reader_future line;) {
 }
 
 AW_FIBER(int, hear_lines_in_a_fiber, aw_conn *conn;) {
-    char room[100];
-    aw_reader r = aw_reader_of(self->conn, room, sizeof room);
+    char buffer[100];
+    aw_reader r = aw_reader_of(self->conn, buffer, sizeof buffer);
     int i = 0;
     ssize_t n;
     while ((n = aw_await(aw_reader_line(&r))) > 0)
@@ -401,13 +402,13 @@ ON_DRIVERS(lines_come_to_a_task_and_to_a_fiber) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *a[2], *b[2];
-    char room[64];
+    char buffer[64];
     io_pair(a);
     io_pair(b);
     aw_task_drop(aw_spawn_on(rt, AW_CALL(say_lines, .conn = a[0])));
     aw_task_drop(aw_spawn_on(rt, AW_CALL(say_lines, .conn = b[0])));
     struct hear_lines *t = aw_spawn_on(
-        rt, AW_CALL(hear_lines, .reader = aw_reader_of(a[1], room, sizeof room)));
+        rt, AW_CALL(hear_lines, .reader = aw_reader_of(a[1], buffer, sizeof buffer)));
     struct hear_lines_in_a_fiber *f = aw_spawn_on(rt, AW_CALL(hear_lines_in_a_fiber, .conn = b[1]));
     CHECK_EQ(join_status(rt, &t->future), 0);
     CHECK_EQ(join_status(rt, &f->future), 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lines that nobody takes go back into the reader only while nothing else has been read since: later, their place is not
- * theirs any more. */
+ * A discarded line goes back into the reader only if nothing else was read since: later, its
+ * bytes in the buffer may have been overwritten. */
 #include "support/io_ends.h"
 
 struct scene {
     aw_runtime *rt;
     aw_conn *ends[2];
-    char room[16];
+    char buffer[16];
     aw_reader reader;
 };
 
@@ -15,7 +15,7 @@ static struct scene *scene_new(struct io_setup how, memory *m) {
     static struct scene s;
     s.rt = io_runtime(how, m, NULL);
     io_pair(s.ends);
-    s.reader = aw_reader_of(s.ends[1], s.room, sizeof s.room);
+    s.reader = aw_reader_of(s.ends[1], s.buffer, sizeof s.buffer);
     return &s;
 }
 
@@ -30,15 +30,15 @@ static void say(struct scene *s, const char *text) {
     CHECK_EQ(aw_block_on(s->rt, aw_write_all(s->ends[0], text, (size_t)size)), size);
 }
 
-/* All of it is in the buffer. */
+/* Returns with all of `text` in the reader's buffer. */
 static void say_and_fill(struct scene *s, const char *text) {
     say(s, text);
     CHECK_EQ(aw_block_on(s->rt, aw_reader_fill(&s->reader, strlen(text))), (ssize_t)strlen(text));
 }
 
 static void check_item(const struct scene *s, const char *line) {
-    CHECK(s->reader.item.data >= s->room);
-    CHECK(s->reader.item.data + s->reader.item.size <= s->room + sizeof s->room);
+    CHECK(s->reader.item.data >= s->buffer);
+    CHECK(s->reader.item.data + s->reader.item.size <= s->buffer + sizeof s->buffer);
     CHECK_EQ(s->reader.item.size, strlen(line));
     CHECK_EQ(memcmp(s->reader.item.data, line, strlen(line)), 0);
 }
@@ -48,7 +48,7 @@ static void hear(struct scene *s, const char *line) {
     check_item(s, line);
 }
 
-/* ---- While another one waits -------------------------------------------------------------------- */
+/* ---- While another read waits ------------------------------------------------------------------- */
 
 typedef AW_JOIN(aw_reader_future, aw_reader_future) two_lines;
 
@@ -73,7 +73,7 @@ ON_DRIVERS(a_line_does_not_go_back_where_another_one_reads) {
 
 /* ---- Late --------------------------------------------------------------------------------------- */
 
-/* It has its line, and nobody has taken that. */
+/* A task that has read its line; the output is not taken. */
 static aw_reader_future *line_in_a_task(struct scene *s) {
     aw_reader_future *task = aw_spawn_on(s->rt, aw_reader_line(&s->reader));
     while (!aw_task_is_finished(task))
@@ -81,7 +81,7 @@ static aw_reader_future *line_in_a_task(struct scene *s) {
     return task;
 }
 
-/* Without workers that is done by who runs the tasks. */
+/* Without workers the output is discarded while the runtime runs, so run it. */
 static void drop(struct scene *s, aw_reader_future *task) {
     aw_task_drop(task);
     for (int i = 0; i < 3; i++)

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the system cannot splice, or stops at, still goes from one end to the other: urgent bytes, messages, and
- * everything where policy forbids it. */
+ * Copies where the kernel cannot splice, or stops: urgent bytes, messages, and splice forbidden
+ * by policy. */
 #define _GNU_SOURCE
-#include "support/forbid.h"
+#include "support/seccomp.h"
 #include "support/io_ends.h"
 
-enum { BEFORE = 512 << 10, AFTER = 100 << 10, ALL = BEFORE + AFTER, ROOM = 64 << 10 };
+enum { BEFORE = 512 << 10, AFTER = 100 << 10, ALL = BEFORE + AFTER, BUFFER_SIZE = 64 << 10 };
 enum { SPLICING = 4 /* `doing` of a copy that had a pipe */ };
 
-/* ---- Who sends, and who receives: plain threads ------------------------------------------------- */
+/* ---- Sender and receiver: plain threads --------------------------------------------------------- */
 
 struct route {
-    int in[2], out[2]; /* in[0] sends, out[1] receives; what is between is copied */
-    size_t room, all;  /* of the copy's buffer; bytes */
-    size_t arrived;    /* atomic */
-    bool stays;        /* no end before all has arrived */
+    int in[2], out[2];       /* in[0] sends, out[1] receives; what is between is copied */
+    size_t buffer_size, all; /* size of the copy's buffer; bytes in total */
+    size_t arrived;          /* atomic */
+    bool stays;              /* shut down only after all has arrived */
 };
 
 static void send_from(int fd, size_t at, size_t size) {
@@ -50,13 +50,13 @@ static void *send_with_an_urgent_byte(void *arg) {
     return NULL;
 }
 
-/* ---- A copy between them ------------------------------------------------------------------------ */
+/* ---- The copy between them ---------------------------------------------------------------------- */
 
-/* What `doing` was in the end. */
+/* Returns the last value of `doing`. */
 AW_ASYNC(int, copy_all, aw_conn *from; aw_conn * to; const struct route *route; aw_reader reader;
          aw_copy_future copy;) {
     AW_BEGIN;
-    CHECK_EQ(aw_reader_init(&self->reader, self->from, self->route->room), 0);
+    CHECK_EQ(aw_reader_init(&self->reader, self->from, self->route->buffer_size), 0);
     AW_AWAIT(self->copy, aw_copy(&self->reader, self->to));
     CHECK_EQ(self->copy.out, (ssize_t)self->route->all);
     aw_close(self->from);
@@ -67,7 +67,7 @@ AW_ASYNC(int, copy_all, aw_conn *from; aw_conn * to; const struct route *route; 
     AW_END;
 }
 
-/* It ends all that it was given. */
+/* Closes all four descriptors. */
 static int copy_route(aw_runtime *rt, struct route *r, void *(*sender)(void *),
                       void *(*receiver)(void *)) {
     aw_conn *from, *to;
@@ -88,7 +88,7 @@ static int copy_route(aw_runtime *rt, struct route *r, void *(*sender)(void *),
 static void copy_past_an_urgent_byte(struct io_setup how, bool stays) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    struct route r = {.room = ROOM, .all = ALL, .stays = stays};
+    struct route r = {.buffer_size = BUFFER_SIZE, .all = ALL, .stays = stays};
     tcp_pair_fds(r.in);
     tcp_pair_fds(r.out);
     CHECK_GE(copy_route(rt, &r, send_with_an_urgent_byte, receive_all), SPLICING);
@@ -128,11 +128,11 @@ static void *receive_messages(void *arg) {
     return NULL;
 }
 
-/* A pipe would cut them. */
+/* A pipe does not keep message boundaries, so messages are not spliced. */
 ON_DRIVERS(messages_are_copied_whole) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    struct route r = {.room = 3 * MESSAGE, .all = MESSAGES * MESSAGE};
+    struct route r = {.buffer_size = 3 * MESSAGE, .all = MESSAGES * MESSAGE};
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, r.in), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, r.out), 0);
     CHECK_LT(copy_route(rt, &r, send_messages, receive_messages), SPLICING);
@@ -148,13 +148,13 @@ static void *send_all(void *arg) {
     return NULL;
 }
 
-/* By a policy of seccomp, in one of the ways to say so. */
+/* By a seccomp policy, with each error that such policies use. */
 ON_DRIVERS(where_splice_is_forbidden_a_copy_uses_its_buffer) {
     static const int calls[] = {SYS_splice}, errors[] = {EPERM, EACCES, ENOSYS, EOPNOTSUPP};
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        struct route r = {.room = ROOM, .all = ALL};
+        struct route r = {.buffer_size = BUFFER_SIZE, .all = ALL};
         tcp_pair_fds(r.in);
         tcp_pair_fds(r.out);
         if (!forbid_calls(calls, 1, errors[i])) SKIP("no seccomp here");

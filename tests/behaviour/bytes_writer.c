@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writers and frames: what was accepted is written, in order and once, across cancels and errors; who finds too much in the buffer
- * waits until there is little. */
+ * Writers and frames: what was accepted is written, in order and once, across cancels and
+ * errors. A write that finds more than `high` bytes in the buffer waits until at most `low` are
+ * left. */
 #include "support/io.h"
 
-#include "support/trickle.h"
+#include "support/slow_conn.h"
 
 enum { SIZE = 4000 };
 
@@ -12,7 +13,7 @@ static unsigned some_cuts(uint64_t *random) {
     return test_random(random) % 4 ? 2 + (unsigned)(test_random(random) % 30) : 0;
 }
 
-/* Until it is done, however often it is cancelled. */
+/* Repeats a cancelled flush until it is complete. */
 static void flush_all(aw_writer *w, uint64_t *random, unsigned cut) {
     for (aw_poll how = AW_CANCELLED; how == AW_CANCELLED;) {
         aw_writer_future f = aw_writer_flush(w);
@@ -26,12 +27,12 @@ static void flush_all(aw_writer *w, uint64_t *random, unsigned cut) {
 
 TEST(what_is_accepted_is_written_once_across_cancels) {
     uint64_t random = test_seed();
-    char from[SIZE], to[SIZE], room[300];
+    char from[SIZE], to[SIZE], buffer[300];
     for (int round = 0; round < test_scale(1000); round++) {
         size_t size = test_random(&random) % SIZE, at = 0;
         fill_random(from, size, &random);
-        struct trickle t = trickle(&random, NULL, 0, to, SIZE);
-        aw_writer w = aw_writer_of(&t.conn, room, 1 + test_random(&random) % sizeof room);
+        struct slow_conn t = slow_conn(&random, NULL, 0, to, SIZE);
+        aw_writer w = aw_writer_of(&t.conn, buffer, 1 + test_random(&random) % sizeof buffer);
         if (chance(&random, 2)) w.high = test_random(&random) % (w.capacity + 1);
         if (chance(&random, 2)) w.low = test_random(&random) % (w.capacity + 1);
         unsigned cut = some_cuts(&random);
@@ -51,7 +52,7 @@ TEST(what_is_accepted_is_written_once_across_cancels) {
                 if (how == AW_READY && kind == 1) CHECK_EQ(aw_writer_size(&w), 0);
                 if (how == AW_CANCELLED && kind >= 3 && n) CHECK_LT(f.done, n);
             }
-            CHECK_EQ(t.flying + t.kept, 0);
+            CHECK_EQ(t.in_flight + t.refs, 0);
             CHECK_EQ(t.out_size + aw_writer_size(&w), at);
         }
         flush_all(&w, &random, cut);
@@ -62,12 +63,12 @@ TEST(what_is_accepted_is_written_once_across_cancels) {
 
 TEST(after_an_error_the_rest_is_still_there) {
     uint64_t random = test_seed();
-    char from[200], to[800], room[50];
+    char from[200], to[800], buffer[50];
     fill_random(from, sizeof from, &random);
     for (size_t at = 1; at < 200; at++) {
-        struct trickle t = trickle(&random, NULL, 0, to, at);
+        struct slow_conn t = slow_conn(&random, NULL, 0, to, at);
         t.out_error = -ENOBUFS;
-        aw_writer w = aw_writer_of(&t.conn, room, sizeof room);
+        aw_writer w = aw_writer_of(&t.conn, buffer, sizeof buffer);
         size_t done = 0;
         int errors = 0;
         while (done < sizeof from) {
@@ -92,12 +93,12 @@ TEST(after_an_error_the_rest_is_still_there) {
 
 TEST(small_writes_become_few_calls) {
     uint64_t random = test_seed();
-    char from[1000], to[1000], room[100];
+    char from[1000], to[1000], buffer[100];
     fill_random(from, sizeof from, &random);
-    struct trickle t = trickle(&random, NULL, 0, to, sizeof to);
-    t.most = 1;
+    struct slow_conn t = slow_conn(&random, NULL, 0, to, sizeof to);
+    t.max_bytes = 1;
     t.pends = 0;
-    aw_writer w = aw_writer_of(&t.conn, room, sizeof room);
+    aw_writer w = aw_writer_of(&t.conn, buffer, sizeof buffer);
     for (int i = 0; i < 100; i++) {
         aw_writer_future f = aw_writer_write(&w, from + i, 1);
         CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
@@ -106,17 +107,17 @@ TEST(small_writes_become_few_calls) {
     CHECK_EQ(aw_writer_size(&w), 100);
     aw_writer_future f = aw_writer_write(&w, from + 100, 1);
     CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
-    CHECK_EQ(t.calls, 100); /* byte by byte, as this connection has it: emptied */
+    CHECK_EQ(t.calls, 100); /* this connection writes one byte per call: the buffer was emptied */
     CHECK_EQ(aw_writer_size(&w), 1);
 }
 
 TEST(much_goes_in_one_call_with_what_is_in_the_buffer) {
     uint64_t random = test_seed();
-    char from[1000], to[1000], room[100];
+    char from[1000], to[1000], buffer[100];
     fill_random(from, sizeof from, &random);
-    struct trickle t = trickle(&random, NULL, 0, to, sizeof to);
-    t.pends = t.most = 0;
-    aw_writer w = aw_writer_of(&t.conn, room, sizeof room);
+    struct slow_conn t = slow_conn(&random, NULL, 0, to, sizeof to);
+    t.pends = t.max_bytes = 0;
+    aw_writer w = aw_writer_of(&t.conn, buffer, sizeof buffer);
     CHECK_EQ(aw_writer_put(&w, from, 20), 0);
     aw_writer_future f = aw_writer_write(&w, from + 20, 980);
     CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
@@ -128,11 +129,11 @@ TEST(much_goes_in_one_call_with_what_is_in_the_buffer) {
 
 TEST(above_high_a_writer_waits_until_below_low) {
     uint64_t random = test_seed();
-    char to[100], room[50];
-    struct trickle t = trickle(&random, NULL, 0, to, sizeof to);
-    t.most = 1;
+    char to[100], buffer[50];
+    struct slow_conn t = slow_conn(&random, NULL, 0, to, sizeof to);
+    t.max_bytes = 1;
     t.pends = 0;
-    aw_writer w = aw_writer_of(&t.conn, room, sizeof room);
+    aw_writer w = aw_writer_of(&t.conn, buffer, sizeof buffer);
     w.high = 20;
     w.low = 5;
     aw_writer_future drain = aw_writer_drain(&w), write = aw_writer_write(&w, "12345", 5);
@@ -142,7 +143,7 @@ TEST(above_high_a_writer_waits_until_below_low) {
     CHECK_EQ(aw_writer_put(&w, "u", 1), 0);
     CHECK_EQ(aw_writer_put(&w, "v", 1), -EAGAIN);
     CHECK_EQ(DRIVE(&write, &random, 0), AW_READY);
-    CHECK_EQ(aw_writer_size(&w), 10); /* five were left when it went on */
+    CHECK_EQ(aw_writer_size(&w), 10); /* it continued when five were left */
     CHECK_EQ(t.out_size, 16);
     w.high = 8;
     drain = aw_writer_drain(&w);
@@ -153,11 +154,11 @@ TEST(above_high_a_writer_waits_until_below_low) {
 
 TEST(a_shutdown_comes_after_all_that_was_written) {
     uint64_t random = test_seed();
-    char to[300], room[64];
+    char to[300], buffer[64];
     for (int round = 0; round < 200; round++) {
-        struct trickle t = trickle(&random, NULL, 0, to, sizeof to);
-        t.most = 10;
-        aw_writer w = aw_writer_of(&t.conn, room, sizeof room);
+        struct slow_conn t = slow_conn(&random, NULL, 0, to, sizeof to);
+        t.max_bytes = 10;
+        aw_writer w = aw_writer_of(&t.conn, buffer, sizeof buffer);
         CHECK_EQ(aw_writer_put(&w, "the last words", 14), 0);
         for (aw_poll how = AW_CANCELLED; how == AW_CANCELLED;) {
             aw_writer_future f = aw_writer_shutdown(&w);
@@ -172,10 +173,11 @@ TEST(a_shutdown_comes_after_all_that_was_written) {
 
 TEST(two_at_once_are_refused_but_more_may_be_put) {
     uint64_t random = test_seed();
-    char to[100], room[8];
+    char to[100], buffer[8];
     aw_flag flag = {0};
-    struct trickle t = trickle(&random, NULL, 0, to, sizeof to);
-    aw_writer w = aw_writer_of(&t.conn, room, sizeof room), empty = aw_writer_of(&t.conn, NULL, 0);
+    struct slow_conn t = slow_conn(&random, NULL, 0, to, sizeof to);
+    aw_writer w = aw_writer_of(&t.conn, buffer, sizeof buffer),
+              empty = aw_writer_of(&t.conn, NULL, 0);
     CHECK_EQ(aw_writer_put(&w, "abc", 3), 0);
     t.pends = 1;
     aw_writer_future one = aw_writer_flush(&w), two = aw_writer_write(&w, "x", 1),
@@ -191,7 +193,7 @@ TEST(two_at_once_are_refused_but_more_may_be_put) {
     CHECK_EQ(memcmp(to, "abcdefgh", 8), 0);
     CHECK_EQ(POLL(&none, &flag), AW_READY);
     CHECK_EQ(none.out, -EINVAL);
-    /* Not between the bytes of another write, nor behind a shutdown. */
+    /* A put does not get between the bytes of a write in progress. */
     t.pends = 1;
     two = aw_writer_write(&w, "0123456789", 10);
     CHECK_EQ(POLL(&two, &flag), AW_PENDING);
@@ -205,7 +207,7 @@ TEST(without_memory_there_is_no_writer) {
     memory m;
     aw_writer w;
     uint64_t random = 1;
-    struct trickle t = trickle(&random, NULL, 0, NULL, 0);
+    struct slow_conn t = slow_conn(&random, NULL, 0, NULL, 0);
     aw_set_allocator(memory_init(&m));
     STORE(m.refuse, 1);
     CHECK_EQ(aw_writer_init(&w, &t.conn, 100), -ENOMEM);
@@ -227,20 +229,20 @@ static const aw_frame formats[] = {{1, false, 0},
                                    {4, true, 5000},
                                    {4, false, 1000},
                                    {AW_FRAME_VARINT, false, 0}};
-enum { FORMATS = sizeof formats / sizeof formats[0], FRAMES = 20, LONGEST = 255 };
+enum { FORMATS = sizeof formats / sizeof formats[0], FRAMES = 20, MAX_FRAME = 255 };
 
 TEST(frames_are_the_same_however_they_travel) {
     uint64_t random = test_seed();
-    char from[FRAMES * LONGEST], wire[FRAMES * (LONGEST + 4)], room[LONGEST + 4];
+    char from[FRAMES * MAX_FRAME], wire[FRAMES * (MAX_FRAME + 4)], buffer[MAX_FRAME + 4];
     for (int round = 0; round < test_scale(700); round++) {
         aw_frame format = formats[test_random(&random) % FORMATS];
         size_t sizes[FRAMES], at = 0;
         unsigned cut = some_cuts(&random);
-        struct trickle out = trickle(&random, NULL, 0, wire, sizeof wire);
-        aw_writer w = aw_writer_of(&out.conn, room, sizeof room);
-        if (chance(&random, 2)) w.high = test_random(&random) % sizeof room;
+        struct slow_conn out = slow_conn(&random, NULL, 0, wire, sizeof wire);
+        aw_writer w = aw_writer_of(&out.conn, buffer, sizeof buffer);
+        if (chance(&random, 2)) w.high = test_random(&random) % sizeof buffer;
         for (int i = 0; i < FRAMES; i++) {
-            sizes[i] = test_random(&random) % (chance(&random, 2) ? 10 : LONGEST + 1);
+            sizes[i] = test_random(&random) % (chance(&random, 2) ? 10 : MAX_FRAME + 1);
             fill_random(from + at, sizes[i], &random);
             for (aw_poll how = AW_CANCELLED; how == AW_CANCELLED;) {
                 aw_writer_future f = aw_writer_frame(&w, format, from + at, sizes[i]);
@@ -252,8 +254,8 @@ TEST(frames_are_the_same_however_they_travel) {
         }
         flush_all(&w, &random, cut);
 
-        struct trickle in = trickle(&random, wire, out.out_size, NULL, 0);
-        aw_reader r = aw_reader_of(&in.conn, room, sizeof room);
+        struct slow_conn in = slow_conn(&random, wire, out.out_size, NULL, 0);
+        aw_reader r = aw_reader_of(&in.conn, buffer, sizeof buffer);
         at = 0;
         for (int i = 0; i <= FRAMES;) {
             aw_reader_future f = aw_reader_frame(&r, format);
@@ -277,11 +279,11 @@ TEST(frames_are_the_same_however_they_travel) {
     }
 }
 
-static ssize_t frame_of(const void *wire, size_t size, aw_frame format, size_t room_size) {
+static ssize_t frame_of(const void *wire, size_t size, aw_frame format, size_t buffer_size) {
     uint64_t random = test_seed();
-    char room[64];
-    struct trickle t = trickle(&random, wire, size, NULL, 0);
-    aw_reader r = aw_reader_of(&t.conn, room, room_size);
+    char buffer[64];
+    struct slow_conn t = slow_conn(&random, wire, size, NULL, 0);
+    aw_reader r = aw_reader_of(&t.conn, buffer, buffer_size);
     aw_reader_future f = aw_reader_frame(&r, format);
     CHECK_EQ(DRIVE(&f, &random, 0), AW_READY);
     if (f.out != 1) CHECK_EQ(f.done, 0);
@@ -305,10 +307,10 @@ TEST(frames_that_are_not_right_are_errors) {
 
 TEST(frames_that_do_not_fit_are_not_begun) {
     uint64_t random = test_seed();
-    char to[64], room[16];
+    char to[64], buffer[16];
     static const char data[300] = {0};
-    struct trickle t = trickle(&random, NULL, 0, to, sizeof to);
-    aw_writer w = aw_writer_of(&t.conn, room, sizeof room);
+    struct slow_conn t = slow_conn(&random, NULL, 0, to, sizeof to);
+    aw_writer w = aw_writer_of(&t.conn, buffer, sizeof buffer);
     static const struct {
         aw_frame format;
         size_t size;
@@ -334,8 +336,8 @@ enum { MESSAGES = 1000 };
 static const aw_frame wire_format = {2, false, 0};
 
 AW_FIBER(int, send_frames, aw_conn *conn;) {
-    char room[500], data[200];
-    aw_writer w = aw_writer_of(self->conn, room, sizeof room);
+    char buffer[500], data[200];
+    aw_writer w = aw_writer_of(self->conn, buffer, sizeof buffer);
     w.high = 300;
     w.low = 100;
     for (int i = 0; i < MESSAGES; i++) {

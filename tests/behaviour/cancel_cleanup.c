@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cleanup: what follows FINALLY is polled, never cancelled, also by a second cancel. It runs once, in
- * every composite, and children end before their parents. */
+ * Cleanup: what follows AW_FINALLY is polled and never cancelled, not even by a second cancel.
+ * It runs once, in every composite, and children end before their parents. */
 #include <errno.h>
 
 #include "support/settle.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
 /* A function that waits in its body for one leaf and in its cleanup for another. */
 struct care {
@@ -15,17 +15,17 @@ struct care {
 
 AW_ASYNC(int, careful, struct care *c; struct leaf l;) {
     AW_BEGIN;
-    self->c->holder = ledger_enter(0);
+    self->c->holder = ownership_enter(0);
     self->c->body.parent = self->c->cleanup.parent = self->c->holder;
     AW_AWAIT(self->l, leaf(&self->c->body));
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     AW_RETURN(1);
     AW_FINALLY;
     CHECK_EQ(self->c->cleaned++, 0);
     if (AW_STARTED) {
         AW_AWAIT(self->l, leaf(&self->c->cleanup));
-        ledger_give_back(self->l.out);
-        ledger_leave(self->c->holder);
+        ownership_release(self->l.out);
+        ownership_leave(self->c->holder);
     }
     AW_END;
 }
@@ -38,13 +38,13 @@ static struct careful call(int i) {
     return AW_CALL(careful, .c = &cares[i]);
 }
 
-/* Cancelled at its body's wait, and again and again in its cleanup, which ends when it wants to. */
+/* Cancelled while its body waits, then again and again in its cleanup, which runs to its end. */
 static void check_cleanup(aw_future *f, int n) {
     CHECK_EQ(drive_poll(f), AW_PENDING);
     for (int again = 0; again < 3; again++)
         CHECK_EQ(drive_cancel(f), AW_PENDING);
     for (int i = 0; i < n; i++) {
-        CHECK_EQ(cares[i].body.gone, 1);
+        CHECK_EQ(cares[i].body.cancelled, 1);
         CHECK_EQ(cares[i].cleaned, 1);
         script_finish(&cares[i].cleanup);
         CHECK_GT(drive_wakes(), 0);
@@ -54,7 +54,7 @@ static void check_cleanup(aw_future *f, int n) {
         CHECK_EQ(cares[i].cleanup.cancels, 0);
         CHECK_EQ(cares[i].cleaned, 1);
     }
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(cleanup_of_a_function_is_polled_and_never_cancelled) {
@@ -67,7 +67,7 @@ AW_ASYNC(int, outer, int *cleaned; struct careful inner;) {
     AW_AWAIT(self->inner, call(0));
     AW_RETURN(0);
     AW_FINALLY;
-    CHECK_EQ(ledger.inside, 0); /* the inner one is through */
+    CHECK_EQ(ownership.inside, 0); /* the inner function has ended */
     ++*self->cleaned;
     AW_END;
 }
@@ -105,7 +105,7 @@ TEST(cleanup_in_a_timeout_that_expired_is_not_cut_short) {
     CHECK_EQ(drive_poll(&t.future), AW_READY);
     CHECK_EQ(t.out, -ETIMEDOUT);
     CHECK_EQ(cares[0].cleanup.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
     aw_leave(NULL);
     aw_runtime_free(rt);
 }
@@ -143,7 +143,7 @@ TEST(cleanup_of_a_loser_is_through_before_its_select_reports) {
     CHECK_EQ(drive_poll(&s.future), AW_READY);
     CHECK_EQ(s.out, 1 << 1);
     CHECK_EQ(cares[0].cleanup.cancels + cares[1].cleanup.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 static aw_all all_of(const aw_future_type *kind, int n) {
@@ -178,13 +178,13 @@ TEST(cleanup_in_a_set_that_is_cleared_is_not_cut_short) {
     for (int again = 0; again < 3; again++)
         CHECK_EQ(drive_cancel(&clear.future), AW_PENDING);
     for (int i = 0; i < N; i++) {
-        CHECK_EQ(cares[i].body.gone, 1);
+        CHECK_EQ(cares[i].body.cancelled, 1);
         script_finish(&cares[i].cleanup);
         CHECK_EQ(drive_cancel(&clear.future), i + 1 < N ? AW_PENDING : AW_READY);
         CHECK_EQ(cares[i].cleanup.cancels, 0);
     }
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Tasks ------------------------------------------------------------------------------------ */
@@ -196,7 +196,7 @@ AW_ASYNC(int, abort_often, struct careful *task; int n; struct rounds y; aw_task
         aw_task_abort(self->task);
         AW_AWAIT(self->y, rounds(1));
     }
-    CHECK_EQ(cares[0].body.gone, 1);
+    CHECK_EQ(cares[0].body.cancelled, 1);
     CHECK(!aw_task_is_finished(self->task));
     script_finish(&cares[0].cleanup);
     AW_AWAIT(self->j, aw_task_join(self->task));
@@ -212,7 +212,7 @@ TEST(cleanup_of_a_task_is_not_cut_short_by_a_second_abort) {
     CHECK_EQ(aw_block_on(rt, AW_CALL(abort_often, .task = task)), -ECANCELED);
     CHECK_EQ(cares[0].cleanup.cancels, 0);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(ending_a_runtime_waits_for_the_cleanup_of_its_tasks) {
@@ -226,29 +226,29 @@ TEST(ending_a_runtime_waits_for_the_cleanup_of_its_tasks) {
     aw_runtime_free(rt);
     CHECK_EQ(cares[0].cleaned, 1);
     CHECK_EQ(cares[0].cleanup.finished, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Cleanup that starts something bigger ----------------------------------------------------- */
+/* ---- Groups in a cleanup ---------------------------------------------------------------------- */
 
 AW_ASYNC(int, thorough, struct script *body, *parts; struct leaf l; leaf_join j; leaf_select s;) {
     AW_BEGIN;
     AW_AWAIT(self->l, leaf(self->body));
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     AW_FINALLY;
     AW_AWAIT_JOIN(self->j, leaf(&self->parts[0]), leaf(&self->parts[1]), leaf(&self->parts[2]));
-    ledger_give_back(self->j.f0.out);
-    ledger_give_back(self->j.f1.out);
-    ledger_give_back(self->j.f2.out);
+    ownership_release(self->j.f0.out);
+    ownership_release(self->j.f1.out);
+    ownership_release(self->j.f2.out);
     AW_AWAIT_SELECT_BIASED(self->s, leaf(&self->parts[3]), leaf(&self->parts[4]),
                            leaf(&self->parts[5]));
     CHECK_EQ(aw_select_winner(&self->s), 1);
-    ledger_give_back(self->s.f1.out);
+    ownership_release(self->s.f1.out);
     AW_END;
 }
 
-/* The select in the cleanup cancels its own losers, which is not the cancel from outside. */
-TEST(groups_in_a_cleanup_run_as_if_nobody_had_cancelled) {
+/* Only the losers of the select in the cleanup are cancelled, by the select itself. */
+TEST(groups_in_a_cleanup_run_as_if_there_were_no_cancel) {
     struct script body = {.pends = NEVER},
                   parts[6] = {{.pends = 1, .busy = true}, {.pends = 2, .busy = true},
                               {.pends = 3, .busy = true}, {.pends = NEVER, .cancel_pends = 1},
@@ -260,7 +260,7 @@ TEST(groups_in_a_cleanup_run_as_if_nobody_had_cancelled) {
     CHECK_EQ(parts[0].cancels + parts[1].cancels + parts[2].cancels + parts[4].cancels, 0);
     CHECK_EQ(parts[3].cancels, 2);
     CHECK_EQ(parts[5].cancels, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Yielding --------------------------------------------------------------------------------- */
@@ -281,5 +281,5 @@ TEST(a_cleanup_that_yields_goes_on) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(rounds, 5);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

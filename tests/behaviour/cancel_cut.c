@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cut: a composite answers CANCELLED if one of its own parts did, after discarding the parts that had
- * finished, and READY if none did. A select answers READY if any branch finished. */
+ * Cut: a composite returns CANCELLED if one of its children did, after discarding the children
+ * that had finished, and READY if none did. A select returns READY if any branch finished. */
 #include <errno.h>
 
 #include "support/settle.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
 static const struct script waits = {.pends = NEVER};
 
-/* ---- One part is gone ------------------------------------------------------------------------- */
+/* ---- One child is cancelled ------------------------------------------------------------------- */
 
 #define GONE_WITH_ITS_ONLY_PART(kind)                                                              \
     TEST(kind##_is_gone_when_its_part_is) {                                                        \
@@ -17,7 +17,7 @@ static const struct script waits = {.pends = NEVER};
         CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
         CHECK_EQ(drive_cancel(f), AW_CANCELLED);                                                   \
         CHECK_EQ(child(0)->discards, 0);                                                           \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_SINGLE(GONE_WITH_ITS_ONLY_PART)
 
@@ -48,7 +48,7 @@ EVERY_SINGLE(STANDS_WITH_ITS_ONLY_PART)
         CHECK_EQ(child(1)->discards, 1);                                                           \
         CHECK_EQ(child(1)->cancels, 0);                                                            \
         CHECK_EQ(count_finished(), 1);                                                             \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_JOIN(DISCARDS_WHAT_HAD_FINISHED)
 EVERY_TRY_JOIN(DISCARDS_WHAT_HAD_FINISHED)
@@ -70,12 +70,12 @@ EVERY_TRY_JOIN(DISCARDS_WHAT_HAD_FINISHED)
         CHECK_EQ(child(0)->discards, 1);                                                           \
         CHECK_EQ(child(-1)->discards, 1);                                                          \
         CHECK_EQ(count_discards(), 2);                                                             \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_JOIN(DISCARDS_WHAT_FINISHES)
 EVERY_TRY_JOIN(DISCARDS_WHAT_FINISHES)
 
-/* The last one to go must count like the first. */
+/* A child that ends last must count like the first. */
 #define CUT_BY_THE_LAST(kind)                                                                      \
     TEST(kind##_is_cut_by_a_single_part_that_goes_last) {                                          \
         subject_prepare(kind, (struct script){.pends = 0});                                        \
@@ -85,12 +85,12 @@ EVERY_TRY_JOIN(DISCARDS_WHAT_FINISHES)
         CHECK_EQ(drive_cancel_to_end(f), AW_CANCELLED);                                            \
         CHECK_EQ(count_discards(), subject.children - 1);                                          \
         CHECK_EQ(child(-1)->discards, 0);                                                          \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_JOIN(CUT_BY_THE_LAST)
 EVERY_TRY_JOIN(CUT_BY_THE_LAST)
 
-/* ---- None is gone ----------------------------------------------------------------------------- */
+/* ---- No child is cancelled -------------------------------------------------------------------- */
 
 #define STANDS_WHEN_ALL_FINISH(kind)                                                               \
     TEST(kind##_stands_when_all_finished_before_and_while_it_was_cancelled) {                      \
@@ -100,13 +100,13 @@ EVERY_TRY_JOIN(CUT_BY_THE_LAST)
         aw_future *f = subject_begin();                                                            \
         CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
         CHECK_EQ(drive_cancel(f), AW_PENDING);                                                     \
-        script_let_go(child(1));                                                                   \
+        script_finish_cancel(child(1));                                                            \
         CHECK_EQ(drive_cancel(f), AW_READY);                                                       \
         CHECK_EQ(*(int *)aw_future_out(f), 0);                                                     \
         CHECK_EQ(count_discards(), 0);                                                             \
         for (int i = 0; i < subject.children; i++)                                                 \
             script_take(child(i));                                                                 \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_JOIN(STANDS_WHEN_ALL_FINISH)
 EVERY_TRY_JOIN(STANDS_WHEN_ALL_FINISH)
@@ -122,9 +122,9 @@ EVERY_TRY_JOIN(STANDS_WHEN_ALL_FINISH)
         aw_future *f = subject_begin();                                                            \
         CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
         CHECK_EQ(drive_cancel(f), AW_PENDING);                                                     \
-        script_let_go(child(1));                                                                   \
+        script_finish_cancel(child(1));                                                            \
         CHECK_EQ(drive_cancel(f), AW_CANCELLED);                                                   \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_TRY_JOIN(AN_ERROR_DOES_NOT_HEAL_A_CUT)
 
@@ -155,7 +155,7 @@ EVERY_TRY_JOIN(AN_ERROR_COUNTS_WHEN_ALL_FINISH)
         CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
         CHECK_EQ(drive_cancel_to_end(f), AW_READY);                                                \
         CHECK_EQ(*(int *)aw_future_out(f), is_select_of_three(kind) ? 1 << 1 : 1);                 \
-        CHECK_EQ(child(0)->gone, 1);                                                               \
+        CHECK_EQ(child(0)->cancelled, 1);                                                          \
         CHECK_EQ(count_discards(), 0);                                                             \
         subject_discard();                                                                         \
         CHECK_EQ(child(1)->discards, 1);                                                           \
@@ -167,7 +167,7 @@ EVERY_SELECT(STANDS_WHEN_ONE_FINISHES)
         aw_future *f = subject_make(kind, waits);                                                  \
         CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
         CHECK_EQ(drive_cancel(f), AW_CANCELLED);                                                   \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_SELECT(GONE_WHEN_ALL_ARE)
 
@@ -176,7 +176,7 @@ EVERY_SELECT(GONE_WHEN_ALL_ARE)
 AW_ASYNC(int, sleeper, struct script *s; struct leaf l; aw_sleep nap;) {
     AW_BEGIN;
     AW_AWAIT(self->l, leaf(self->s));
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     AW_AWAIT(self->nap, aw_sleep_for(AW_SEC(1)));
     AW_RETURN(0);
     AW_END;
@@ -192,7 +192,8 @@ AW_ASYNC(int, aborter, struct sleeper *task; struct rounds y; aw_task_join_futur
     AW_END;
 }
 
-/* The leaf finishes in the cancel, the body runs on into a sleep, and that one is cut. */
+/* The leaf finishes while it is cancelled, the body continues into a sleep, and the sleep is
+ * cancelled. */
 TEST(a_task_that_is_cut_joins_as_cancelled_even_if_its_first_wait_won_the_race) {
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
@@ -201,5 +202,5 @@ TEST(a_task_that_is_cut_joins_as_cancelled_even_if_its_first_wait_won_the_race) 
     CHECK_EQ(aw_block_on(rt, AW_CALL(aborter, .task = task)), -ECANCELED);
     CHECK_EQ(s.finished, 1);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decided: what already knows its result only winds up when it is cancelled, and ends READY. */
+ * Decided: a future that already has its result only waits for its children to end when it is
+ * cancelled, and ends READY. */
 #include <errno.h>
 
 #include "support/settle.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
-/* A loser that takes its time. */
+/* A loser that takes two calls to cancel. */
 static const struct script slow = {.pends = NEVER, .cancel_pends = 1};
-/* One that stays until it is let go. */
+/* Stays pending until script_finish_cancel. */
 static const struct script stubborn = {.pends = NEVER, .cancel_pends = 1000};
 
 #define SELECT_ENDS_READY(kind)                                                                    \
@@ -24,7 +25,7 @@ static const struct script stubborn = {.pends = NEVER, .cancel_pends = 1000};
         child(-1)->wins = true;                                                                    \
         for (int i = 0; i < subject.children; i++) {                                               \
             if (i == 1) continue;                                                                  \
-            script_let_go(child(i));                                                               \
+            script_finish_cancel(child(i));                                                        \
             CHECK_EQ(drive_cancel(f), i + 1 < subject.children ? AW_PENDING : AW_READY);           \
         }                                                                                          \
         CHECK_EQ(count_discards(), 0);                                                             \
@@ -37,7 +38,7 @@ static const struct script stubborn = {.pends = NEVER, .cancel_pends = 1000};
         }                                                                                          \
         CHECK_EQ(child(-1)->discards, 1);                                                          \
         script_take(child(1));                                                                     \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_SELECT(SELECT_ENDS_READY)
 
@@ -54,7 +55,7 @@ EVERY_SELECT(SELECT_ENDS_READY)
         CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
         CHECK_EQ(child(-1)->cancels, 1);                                                           \
         for (int i = 2; i < subject.children; i++) {                                               \
-            script_let_go(child(i));                                                               \
+            script_finish_cancel(child(i));                                                        \
             CHECK_EQ(drive_cancel(f), i + 1 < subject.children ? AW_PENDING : AW_READY);           \
         }                                                                                          \
         CHECK_EQ(*(int *)aw_future_out(f), -EIO);                                                  \
@@ -64,7 +65,7 @@ EVERY_SELECT(SELECT_ENDS_READY)
     }
 EVERY_TRY_JOIN(TRY_JOIN_ENDS_READY)
 
-/* That the others are gone is not a cut. */
+/* The other children are cancelled because of the error; that is no cut. */
 #define TRY_JOIN_IS_NOT_CUT(kind)                                                                  \
     TEST(kind##_that_has_an_error_is_not_cut_by_parts_that_are_gone) {                             \
         subject_prepare(kind, stubborn);                                                           \
@@ -75,16 +76,16 @@ EVERY_TRY_JOIN(TRY_JOIN_ENDS_READY)
         script_finish(child(1));                                                                   \
         CHECK_EQ(drive_poll(f), AW_PENDING);                                                       \
         for (int i = 2; i < subject.children; i++)                                                 \
-            script_let_go(child(i));                                                               \
+            script_finish_cancel(child(i));                                                        \
         CHECK_EQ(drive_cancel(f), AW_READY);                                                       \
         CHECK_EQ(*(int *)aw_future_out(f), -EIO);                                                  \
-        CHECK_EQ(child(2)->gone, 1);                                                               \
+        CHECK_EQ(child(2)->cancelled, 1);                                                          \
         CHECK_EQ(child(0)->discards, 1);                                                           \
         subject_discard();                                                                         \
     }
 EVERY_TRY_JOIN(TRY_JOIN_IS_NOT_CUT)
 
-/* An error that comes while winding up is a second one. */
+/* An error of a child that is being cancelled comes second. */
 #define FIRST_ERROR_STANDS(kind)                                                                   \
     TEST(kind##_keeps_its_first_error_while_it_winds_up) {                                         \
         subject_prepare(kind, slow);                                                               \
@@ -115,7 +116,7 @@ TEST(a_timeout_that_has_expired_ends_ready_when_cancelled) {
     leaf_timeout *t = expired(slow);
     CHECK_EQ(drive_cancel(&t->future), AW_READY);
     CHECK_EQ(t->out, -ETIMEDOUT);
-    CHECK_EQ(child(0)->gone, 1);
+    CHECK_EQ(child(0)->cancelled, 1);
     subject_discard();
     CHECK_EQ(child(0)->discards, 0);
 }
@@ -137,7 +138,7 @@ AW_ASYNC(int, past_return, struct script *s; struct leaf l;) {
     AW_RETURN(42);
     AW_FINALLY;
     AW_AWAIT(self->l, leaf(self->s));
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     AW_END;
 }
 
@@ -152,7 +153,7 @@ TEST(a_function_past_its_return_ends_ready_when_cancelled) {
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(f.out, 42);
     CHECK_EQ(s.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 typedef AW_TIMEOUT(struct past_return) past_timeout;
@@ -166,7 +167,7 @@ TEST(a_box_around_something_decided_ends_ready_when_cancelled) {
     script_finish(&s);
     CHECK_EQ(drive_cancel(&b.future), AW_READY);
     CHECK_EQ(aw_box_take(struct past_return, &b), 42);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_timeout_around_something_decided_gives_its_value) {
@@ -176,7 +177,7 @@ TEST(a_timeout_around_something_decided_gives_its_value) {
     CHECK_EQ(t.out, 0);
     CHECK_EQ(t.inner.out, 42);
     CHECK_EQ(child(0)->cancels, 0);
-    subject_check_gone();
+    subject_check_released();
 }
 
 TEST(a_join_of_something_decided_and_something_that_is_gone_is_cut) {
@@ -185,7 +186,7 @@ TEST(a_join_of_something_decided_and_something_that_is_gone_is_cut) {
     CHECK_EQ(drive_poll(&j.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&j.future), AW_CANCELLED);
     CHECK(aw_future_finished(&j.f0.future));
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Tasks ------------------------------------------------------------------------------------ */
@@ -210,5 +211,5 @@ TEST(an_aborted_task_past_its_return_joins_as_finished) {
     CHECK_EQ(aw_task_take(task), 42);
     CHECK_EQ(s.cancels, 0);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Discard: called by whoever drops a finished future that it does not hand on, once, and passed down
- * through every combinator and box. */
+ * Discard: called once when the output of a finished future is dropped, and passed down through
+ * every combinator and box. */
 #include <errno.h>
 
-#include "support/keeping.h"
+#include "support/keep_tasks.h"
 #include "support/settle.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
 /* ---- Every composite -------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ EVERY_COMPOSITE(PASSES_IT_DOWN)
         for (int i = 0; i < subject.children; i++)                                                 \
             if (child(i)->finished) script_take(child(i));                                         \
         if (is_boxed(kind)) aw_box_free(&subject.as.box);                                          \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
         CHECK_EQ(count_discards(), 0);                                                             \
     }
 EVERY_COMPOSITE(LEAVES_WHAT_IS_TAKEN)
@@ -54,7 +54,8 @@ TEST(a_discard_reaches_the_leaves_through_all_the_layers) {
     CHECK(b.inner == NULL);
 }
 
-/* The same tree cut: one leaf is gone, four had finished or finish, all the memory comes back. */
+/* The same tree, cancelled: one leaf is cancelled, four had finished or finish meanwhile, all
+ * memory is freed. */
 TEST(a_cut_reaches_the_finished_leaves_through_all_the_layers) {
     subject_prepare(a_join_all_of_many, (struct script){.pends = 0});
     *child(3) = (struct script){.pends = NEVER, .cancel_pends = 1, .busy = true};
@@ -69,7 +70,7 @@ TEST(a_cut_reaches_the_finished_leaves_through_all_the_layers) {
     CHECK_EQ(count_discards(), 4);
     CHECK_EQ(child(3)->discards, 0);
     CHECK(b.inner == NULL);
-    subject_check_gone();
+    subject_check_released();
 }
 
 TEST(a_timeout_that_gave_up_has_no_output_to_discard) {
@@ -94,7 +95,7 @@ TEST(a_try_join_that_failed_has_discarded_already) {
 
 /* ---- Sets ------------------------------------------------------------------------------------- */
 
-TEST(a_next_that_nobody_took_discards_the_child_it_yielded) {
+TEST(a_discarded_next_discards_the_child_it_yielded) {
     struct script s[2] = {{.pends = 0}, {.pends = 0}};
     aw_set set;
     aw_set_init(&set, sizeof(struct leaf));
@@ -109,13 +110,13 @@ TEST(a_next_that_nobody_took_discards_the_child_it_yielded) {
 
     next = aw_set_next(&set);
     CHECK_EQ(drive_poll(&next.future), AW_READY);
-    ledger_give_back(AW_SET_AS(struct leaf, &next)->out);
+    ownership_release(AW_SET_AS(struct leaf, &next)->out);
     next = aw_set_next(&set);
     CHECK_EQ(drive_poll(&next.future), AW_READY);
     CHECK(next.out == NULL);
-    aw_future_discard(&next.future); /* of an empty set: nothing */
+    aw_future_discard(&next.future); /* an empty set: nothing to discard */
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_clear_discards_what_finishes_once_and_releases_boxes) {
@@ -136,24 +137,24 @@ TEST(a_clear_discards_what_finishes_once_and_releases_boxes) {
     for (int i = 0; i < N; i++)
         CHECK_EQ(s[i].discards, i % 2);
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Tasks ------------------------------------------------------------------------------------ */
 
 TEST(the_output_of_a_detached_task_is_discarded) {
-    aw_runtime *rt = keeping_runtime();
+    aw_runtime *rt = keep_tasks_runtime();
     struct script s = {.pends = 2, .busy = true};
     aw_task_drop(aw_spawn_on(rt, leaf(&s)));
     while (!s.finished)
         run_a_while(rt);
     CHECK_EQ(s.discards, 1);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(the_output_of_a_task_whose_handle_is_dropped_late_is_discarded) {
-    aw_runtime *rt = keeping_runtime();
+    aw_runtime *rt = keep_tasks_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     run_a_while(rt);
@@ -162,12 +163,12 @@ TEST(the_output_of_a_task_whose_handle_is_dropped_late_is_discarded) {
     CHECK_EQ(s.discards, 0);
     aw_task_drop(task);
     CHECK_EQ(s.discards, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* The join finished, but nobody looked at it: the output goes back to the handle. */
+/* The finished join is discarded: the output goes back to the handle. */
 TEST(a_join_that_is_discarded_leaves_the_output_to_the_handle) {
-    aw_runtime *rt = keeping_runtime();
+    aw_runtime *rt = keep_tasks_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     run_a_while(rt);
@@ -179,14 +180,14 @@ TEST(a_join_that_is_discarded_leaves_the_output_to_the_handle) {
     f = aw_task_join(task);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     CHECK_EQ(f.out, 0);
-    ledger_give_back(aw_task_take(task));
+    ownership_release(aw_task_take(task));
     aw_runtime_free(rt);
     CHECK_EQ(s.discards, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_join_that_is_discarded_and_never_repeated_has_its_output_discarded_with_the_handle) {
-    aw_runtime *rt = keeping_runtime();
+    aw_runtime *rt = keep_tasks_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     run_a_while(rt);
@@ -196,53 +197,53 @@ TEST(a_join_that_is_discarded_and_never_repeated_has_its_output_discarded_with_t
     aw_task_drop(task);
     aw_runtime_free(rt);
     CHECK_EQ(s.discards, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* The output was taken by the first join; a second one that nobody looks at does not give it back. */
+/* The first join took the output; discarding a second join does not return it to the handle. */
 TEST(an_output_that_was_taken_is_not_discarded_by_a_second_join) {
-    aw_runtime *rt = keeping_runtime();
+    aw_runtime *rt = keep_tasks_runtime();
     struct script s = {.pends = 0};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     CHECK_EQ(aw_block_on(rt, aw_task_join(task)), 0);
-    ledger_give_back(task->out);
+    ownership_release(task->out);
     aw_task_join_future f = aw_task_join(task);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     aw_future_discard(&f.future);
     aw_task_drop(task);
     aw_runtime_free(rt);
     CHECK_EQ(s.discards, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(block_on_status_discards_the_output) {
-    aw_runtime *rt = keeping_runtime();
+    aw_runtime *rt = keep_tasks_runtime();
     struct script s = {.pends = 1, .busy = true};
     CHECK_EQ(aw_block_on_status(rt, leaf(&s)), 0);
     CHECK_EQ(s.discards, 1);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- What goes back where it came from -------------------------------------------------------- */
+/* ---- Outputs that go back to their source ----------------------------------------------------- */
 
-TEST(a_message_that_nobody_took_can_be_received_again) {
+TEST(a_discarded_message_can_be_received_again) {
     AW_ONESHOT(int) c = AW_ONESHOT_INIT;
     aw_oneshot_future r = aw_oneshot_recv(&c);
     CHECK_EQ(drive_poll(&r.future), AW_PENDING);
     CHECK_EQ(aw_oneshot_send(&c, 5), 0);
-    CHECK_EQ(drive_cancel(&r.future), AW_READY); /* it came first */
+    CHECK_EQ(drive_cancel(&r.future), AW_READY); /* the message came before the cancel */
     aw_future_discard(&r.future);
     CHECK_EQ(aw_oneshot_try_recv(&c), 0);
     CHECK_EQ(c.value, 5);
     CHECK_EQ(aw_oneshot_try_recv(&c), -EPIPE);
 }
 
-TEST(a_notification_that_nobody_took_goes_to_the_next_waiter) {
+TEST(a_discarded_notification_goes_to_the_next_waiter) {
     aw_notify n = AW_NOTIFY_INIT;
     aw_notified first = aw_notify_wait(&n), second = aw_notify_wait(&n);
-    struct beacon b1 = {0, 0, false}, b2 = {0, 0, false};
-    aw_waker w1 = beacon_waker(&b1), w2 = beacon_waker(&b2);
+    struct checked_waker b1 = {0, 0, false}, b2 = {0, 0, false};
+    aw_waker w1 = checked_waker_of(&b1), w2 = checked_waker_of(&b2);
     aw_cx cx1 = aw_cx_from_waker(&w1), cx2 = aw_cx_from_waker(&w2);
     CHECK_EQ(aw_future_poll(&first.future, &cx1), AW_PENDING);
     CHECK_EQ(aw_future_poll(&second.future, &cx2), AW_PENDING);
@@ -258,7 +259,7 @@ TEST(a_notification_that_nobody_took_goes_to_the_next_waiter) {
 
 typedef AW_JOIN(aw_notified, struct leaf) notified_and_leaf;
 
-/* A join that is cut drops a notification that it had already: it must not be lost. */
+/* A join that is cut discards a notification that it had received: it must not be lost. */
 TEST(a_notification_in_a_join_that_is_cut_is_passed_on) {
     aw_notify n = AW_NOTIFY_INIT;
     struct script s = {.pends = NEVER};
@@ -268,10 +269,10 @@ TEST(a_notification_in_a_join_that_is_cut_is_passed_on) {
     CHECK_EQ(n.permit, 0);
     CHECK_EQ(drive_cancel(&j.future), AW_CANCELLED);
     CHECK_EQ(n.permit, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-TEST(a_tick_that_nobody_took_is_due_again) {
+TEST(a_discarded_tick_is_due_again) {
     subject_prepare(a_timeout, (struct script){.pends = NEVER});
     aw_interval i;
     CHECK_EQ(aw_interval_from(&i, aw_now(subject.rt), AW_SEC(1), AW_BURST), 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A cancel that races with completion on another thread: exactly one of finished and cancelled, and
- * nothing is lost or released twice. The sender is told to begin and sends at once; the canceller
- * cancels at once too. What is not decided by luck is decided by `delay`, which moves the two against
- * each other. */
+ * A cancel that races with completion on another thread: the future either finishes or is
+ * cancelled, and nothing is lost or released twice. The sender sends as soon as `go` is set, and
+ * the canceller cancels at the same time. `delay` shifts the two against each other, so that
+ * both orders occur. */
 #include <errno.h>
 #include <pthread.h>
 
-#include "support/baton.h"
-#include "support/beacon.h"
+#include "support/lockstep.h"
+#include "support/checked_waker.h"
 
 typedef AW_ONESHOT(int) channel;
 
@@ -17,8 +17,8 @@ enum { CHANNELS = 40 };
 static struct race {
     channel channels[CHANNELS];
     aw_notify notify;
-    int count;             /* how many channels are sent to */
-    struct baton go, done; /* the round to run, and the one that is through */
+    int count;                /* channels that are sent to */
+    struct lockstep go, done; /* the round to run, and the last one done */
     bool stop;
     unsigned delay;
 } race;
@@ -31,45 +31,45 @@ static void spin(unsigned n) {
 static void *sender(void *unused) {
     (void)unused;
     for (unsigned round = 1;; round++) {
-        baton_wait(&race.go, round);
+        lockstep_wait(&race.go, round);
         if (race.stop) return NULL;
         spin(race.delay % 64);
         for (int i = 0; i < race.count; i++)
             CHECK_EQ(aw_oneshot_send(&race.channels[i], 1 + i), 0);
         aw_notify_one(&race.notify);
-        baton_set(&race.done, round);
+        lockstep_set(&race.done, round);
     }
 }
 
-/* Wakers that other threads use: counted, and checked when the round is over. */
-static struct beacon beacon;
+/* The waker that the sender uses: its references are counted, and checked after the round. */
+static struct checked_waker checked_waker;
 static aw_cx fresh_cx(aw_waker *waker) {
-    beacon = (struct beacon){0, 0, false};
-    *waker = beacon_waker(&beacon);
+    checked_waker = (struct checked_waker){0, 0, false};
+    *waker = checked_waker_of(&checked_waker);
     return aw_cx_from_waker(waker);
 }
 
-/* One round: the future is polled by now. Cancels while the other thread sends; returns how it ended,
- * once the other thread is through. */
+/* One round, with a future that was polled already: cancels it while the other thread sends.
+ * Returns the result after the other thread is done. */
 static aw_poll cancel_while_sending(aw_future *f, aw_cx *cx, unsigned round) {
     race.delay = round * 7;
-    baton_set(&race.go, round);
+    lockstep_set(&race.go, round);
     spin(round * 13 % 1024);
     aw_poll r;
     while ((r = aw_future_cancel(f, cx)) == AW_PENDING)
         ;
-    int refs = __atomic_load_n(&beacon.refs, __ATOMIC_ACQUIRE);
-    baton_wait(&race.done, round);
-    CHECK_LE(refs, 1); /* a wake that is under way */
-    CHECK_EQ(beacon.refs, 0);
+    int refs = __atomic_load_n(&checked_waker.refs, __ATOMIC_ACQUIRE);
+    lockstep_wait(&race.done, round);
+    CHECK_LE(refs, 1); /* a wake may be in progress */
+    CHECK_EQ(checked_waker.refs, 0);
     return r;
 }
 
 static void run_rounds(int count, void (*one)(unsigned round)) {
     pthread_t thread;
     race.count = count;
-    baton_init(&race.go);
-    baton_init(&race.done);
+    lockstep_init(&race.go);
+    lockstep_init(&race.done);
     CHECK_EQ(pthread_create(&thread, NULL, sender, NULL), 0);
     unsigned rounds = (unsigned)test_scale(10000);
     for (unsigned round = 1; round <= rounds; round++) {
@@ -79,18 +79,18 @@ static void run_rounds(int count, void (*one)(unsigned round)) {
         one(round);
     }
     race.stop = true;
-    baton_set(&race.go, rounds + 1);
+    lockstep_set(&race.go, rounds + 1);
     pthread_join(thread, NULL);
-    baton_free(&race.go);
-    baton_free(&race.done);
+    lockstep_free(&race.go);
+    lockstep_free(&race.done);
 }
 
-/* The value is either with who received it, or still in the channel. */
-static int left_in_channels(void) {
-    int left = 0;
+/* A value was either received, or is still in its channel. */
+static int remaining_in_channels(void) {
+    int remaining = 0;
     for (int i = 0; i < race.count; i++)
-        if (aw_oneshot_try_recv(&race.channels[i]) == 0) left++;
-    return left;
+        if (aw_oneshot_try_recv(&race.channels[i]) == 0) remaining++;
+    return remaining;
 }
 
 static void receive_alone(unsigned round) {
@@ -103,7 +103,7 @@ static void receive_alone(unsigned round) {
         CHECK_EQ(r.out, 0);
         CHECK_EQ(race.channels[0].value, 1);
     }
-    CHECK_EQ(left_in_channels(), answer == AW_READY ? 0 : 1);
+    CHECK_EQ(remaining_in_channels(), answer == AW_READY ? 0 : 1);
 }
 
 TEST(a_receive_that_is_cancelled_while_a_thread_sends_loses_nothing) {
@@ -133,7 +133,7 @@ static void receive_both(unsigned round) {
                         aw_oneshot_recv(&race.channels[1]));
     CHECK_EQ(aw_future_poll(&j.future, &cx), AW_PENDING);
     aw_poll answer = cancel_while_sending(&j.future, &cx, round);
-    CHECK_EQ(left_in_channels(), answer == AW_READY ? 0 : 2); /* cut: given back */
+    CHECK_EQ(remaining_in_channels(), answer == AW_READY ? 0 : 2); /* cut: put back */
 }
 
 TEST(a_join_that_is_cut_while_a_thread_sends_gives_back_what_it_had) {
@@ -153,7 +153,7 @@ static void receive_either(unsigned round) {
         CHECK_EQ(race.channels[i].value, 1 + i);
         took++;
     }
-    CHECK_EQ(took + left_in_channels(), 2);
+    CHECK_EQ(took + remaining_in_channels(), 2);
 }
 
 TEST(a_select_that_is_cancelled_while_a_thread_sends_reports_what_came) {
@@ -170,7 +170,7 @@ static void receive_many(unsigned round) {
     aw_all a = aw_join_all(many, CHANNELS);
     CHECK_EQ(aw_future_poll(&a.future, &cx), AW_PENDING);
     aw_poll answer = cancel_while_sending(&a.future, &cx, round);
-    CHECK_EQ(left_in_channels(), answer == AW_READY ? 0 : CHANNELS);
+    CHECK_EQ(remaining_in_channels(), answer == AW_READY ? 0 : CHANNELS);
 }
 
 TEST(a_join_all_that_is_cut_while_a_thread_sends_gives_back_what_it_had) {
@@ -190,14 +190,14 @@ static void select_many(unsigned round) {
         while (aw_select_all_next(&a) >= 0)
             took++;
     CHECK_EQ(answer == AW_READY, took > 0);
-    CHECK_EQ(took + left_in_channels(), CHANNELS);
+    CHECK_EQ(took + remaining_in_channels(), CHANNELS);
 }
 
 TEST(a_select_all_that_is_cancelled_while_a_thread_sends_reports_what_came) {
     run_rounds(CHANNELS, select_many);
 }
 
-/* A set: a next that is cancelled takes nothing with it. */
+/* A cancelled next removes nothing from the set. */
 static void set_of_many(unsigned round) {
     aw_waker waker;
     aw_cx cx = fresh_cx(&waker);
@@ -215,7 +215,7 @@ static void set_of_many(unsigned round) {
         CHECK_EQ(AW_SET_AS(aw_oneshot_future, &next)->out, 0);
     }
     aw_set_free(&set);
-    CHECK_EQ(left_in_channels(), 0);
+    CHECK_EQ(remaining_in_channels(), 0);
 }
 
 TEST(a_next_that_is_cancelled_while_a_thread_sends_leaves_everything_in_the_set) {
@@ -234,14 +234,14 @@ static void clear_of_many(unsigned round) {
     CHECK_EQ(aw_future_cancel(&next.future, &cx), AW_CANCELLED);
 
     race.delay = round * 7;
-    baton_set(&race.go, round);
+    lockstep_set(&race.go, round);
     spin(round * 13 % 1024);
     aw_set_clear_future clear = aw_set_clear(&set);
     CHECK_EQ(aw_future_poll(&clear.future, &cx), AW_READY);
-    aw_set_free(&set); /* while a thread may still be waking through one of its wakers */
-    baton_wait(&race.done, round);
-    CHECK_EQ(left_in_channels(), CHANNELS);
-    CHECK_EQ(beacon.refs, 0);
+    aw_set_free(&set); /* while the sender may still wake through one of its wakers */
+    lockstep_wait(&race.done, round);
+    CHECK_EQ(remaining_in_channels(), CHANNELS);
+    CHECK_EQ(checked_waker.refs, 0);
 }
 
 TEST(a_set_that_is_cleared_and_freed_while_a_thread_sends_gives_everything_back) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Resume: a child that answers READY while its async function is being cancelled hands its value to the
- * body, which runs on; its next await cancels what it awaits. */
+ * Resume: if a child returns READY while its async function is being cancelled, the body
+ * continues with the value; its next await cancels what it awaits. */
 #include <errno.h>
 
-#include "support/keeping.h"
+#include "support/keep_tasks.h"
 #include "support/settle.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
 /* ---- Through every composite ------------------------------------------------------------------ */
 
-/* Awaits the composite, and then, if told so, one more leaf. */
+/* Awaits the composite, and then one more leaf if `after` is set. */
 AW_ASYNC(int, body, struct script *after; int *resumed, *cleaned; struct via via; struct leaf l;) {
     AW_BEGIN;
     AW_AWAIT(self->via, via(subject.future));
@@ -34,7 +34,7 @@ AW_ASYNC(int, body, struct script *after; int *resumed, *cleaned; struct via via
         CHECK_EQ(f.out, 7);                                                                        \
         CHECK_EQ(resumed, 1);                                                                      \
         CHECK_EQ(cleaned, 1);                                                                      \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_COMPOSITE(RUNS_ON)
 
@@ -52,7 +52,7 @@ EVERY_COMPOSITE(RUNS_ON)
         CHECK_EQ(after.polls, 0);                                                                  \
         CHECK_EQ(after.cancels, 1);                                                                \
         CHECK_EQ(cleaned, 1);                                                                      \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_COMPOSITE(CANCELS_THE_NEXT)
 
@@ -65,7 +65,7 @@ EVERY_COMPOSITE(CANCELS_THE_NEXT)
         CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);                                    \
         CHECK_EQ(resumed, 0);                                                                      \
         CHECK_EQ(cleaned, 1);                                                                      \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_COMPOSITE(GONE_DOES_NOT_RESUME)
 
@@ -75,7 +75,7 @@ AW_ASYNC(int, three, struct script *s; int *at; struct leaf l;) {
     AW_BEGIN;
     for (*self->at = 0; *self->at < 3; ++*self->at) {
         AW_AWAIT(self->l, leaf(&self->s[*self->at]));
-        ledger_give_back(self->l.out);
+        ownership_release(self->l.out);
     }
     AW_RETURN(3);
     AW_END;
@@ -91,8 +91,8 @@ TEST(only_the_await_that_was_pending_can_win_the_race) {
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(at, 2);
     CHECK_EQ(s[1].finished, 1);
-    CHECK_EQ(s[2].gone, 1);
-    ledger_check_balanced();
+    CHECK_EQ(s[2].cancelled, 1);
+    ownership_check_balanced();
 }
 
 TEST(the_last_await_of_a_body_that_wins_the_race_makes_it_finish) {
@@ -102,13 +102,13 @@ TEST(the_last_await_of_a_body_that_wins_the_race_makes_it_finish) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(f.out, 3);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, pausing, struct script *s; int *steps; struct leaf l;) {
     AW_BEGIN;
     AW_AWAIT(self->l, leaf(self->s));
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     ++*self->steps;
     AW_YIELD;
     ++*self->steps;
@@ -123,7 +123,7 @@ TEST(a_yield_of_a_body_that_runs_on_is_cancelled_too) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(steps, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_function_that_yields_is_cancelled_at_its_yield) {
@@ -134,15 +134,14 @@ TEST(a_function_that_yields_is_cancelled_at_its_yield) {
     CHECK_EQ(drive_wakes(), 1);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(steps, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* A body that has had enough may say so. */
 AW_ASYNC(int, sensible, struct script *s; struct leaf l;) {
     AW_BEGIN;
     AW_AWAIT(self->l, leaf(&self->s[0]));
     if (AW_CANCELLING) AW_RETURN(self->l.out);
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     AW_AWAIT(self->l, leaf(&self->s[1]));
     AW_RETURN(self->l.out);
     AW_END;
@@ -155,7 +154,7 @@ TEST(a_body_that_runs_on_may_return_early_and_keep_the_value) {
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(f.out, s[0].out);
     script_take(&s[0]);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- What a function around a leaf must not change -------------------------------------------- */
@@ -167,12 +166,12 @@ TEST(a_timeout_gives_the_value_that_came_while_it_was_giving_up_through_a_functi
     relay_timeout t = AW_TIMEOUT_AT_OF(relay_timeout, 0, AW_CALL(relay, .script = child(0)));
     CHECK_EQ(drive_poll(&t.future), AW_PENDING);
     CHECK_EQ(child(0)->cancels, 1);
-    script_let_go(child(0));
+    script_finish_cancel(child(0));
     CHECK_EQ(drive_poll(&t.future), AW_READY);
     CHECK_EQ(t.out, 0);
     CHECK_EQ(t.inner.out, child(0)->out);
     script_take(child(0));
-    subject_check_gone();
+    subject_check_released();
 }
 
 AW_ASYNC(int, joiner, struct leaf *task; int *status; aw_task_join_future j;) {
@@ -184,7 +183,7 @@ AW_ASYNC(int, joiner, struct leaf *task; int *status; aw_task_join_future j;) {
 }
 
 TEST(a_join_whose_task_has_ended_lets_the_body_run_on) {
-    aw_runtime *rt = keeping_runtime();
+    aw_runtime *rt = keep_tasks_runtime();
     struct script s = {.pends = NEVER};
     struct leaf *task = aw_spawn_on(rt, leaf(&s));
     int status = 1;
@@ -199,13 +198,13 @@ TEST(a_join_whose_task_has_ended_lets_the_body_run_on) {
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(status, 0);
     CHECK_EQ(task->out, s.out);
-    ledger_give_back(aw_task_take(task));
+    ownership_release(aw_task_take(task));
     aw_runtime_free(rt);
     CHECK_EQ(s.discards, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* Clearing is cleaning up: it always finishes, and so its function runs on. */
+/* A clear always finishes, even if it is cancelled, so the function continues. */
 AW_ASYNC(int, clearer, aw_set *set; int *resumed; aw_set_clear_future clear; struct leaf l;) {
     AW_BEGIN;
     AW_AWAIT(self->clear, aw_set_clear(self->set));
@@ -231,16 +230,16 @@ TEST(a_clear_of_a_set_is_not_cut_short_by_a_cancel) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
     CHECK_EQ(s[0].cancels + s[1].cancels, 2);
-    script_let_go(&s[0]);
+    script_finish_cancel(&s[0]);
     CHECK_EQ(drive_wakes(), 1);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
     CHECK_EQ(s[1].cancels, 1);
-    script_let_go(&s[1]);
+    script_finish_cancel(&s[1]);
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(resumed, 1);
     CHECK_EQ(s[1].discards, 1);
     CHECK_EQ(set.count, 0);
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Select: reports every branch that finished, as a set that is walked; branches not taken are discarded.
- * Losers are gone when it reports. */
+ * Select: reports every branch that finished, as a set to iterate over; branches not taken are
+ * discarded. All losers have ended when it reports. */
 #include <errno.h>
 
-#include "support/subject.h"
+#include "support/composites.h"
 
-/* Walk the finished branches of either kind of select. */
+/* The next finished branch, for either kind of select. */
 static int next_finished(void) {
     return is_select_of_three(subject.kind) ? aw__select_next(subject.future)
                                             : (int)aw_select_all_next(&subject.as.all);
@@ -16,8 +16,8 @@ static int winner(void) {
                                             : (int)aw_select_all_winner(&subject.as.all);
 }
 
-/* All branches wait; branch 1 finishes; 0 and the last finish while they lose. Begins with branch 1
- * for certain, because it is the only one that was woken or the others are pending. */
+/* All branches wait; branch 1 finishes; branch 0 and the last finish while they are cancelled.
+ * Branch 1 is always the first to finish, because all other branches are pending. */
 static aw_future *three_finish(enum kind kind) {
     subject_prepare(kind, (struct script){.pends = NEVER});
     child(0)->wins = child(-1)->wins = true;
@@ -26,7 +26,7 @@ static aw_future *three_finish(enum kind kind) {
     aw_future *f = subject_begin();
     CHECK_EQ(drive_poll(f), AW_PENDING);
     script_finish(child(1));
-    CHECK_EQ(drive_poll(f), AW_PENDING); /* the last one is not gone yet */
+    CHECK_EQ(drive_poll(f), AW_PENDING); /* the last one has not ended yet */
     CHECK_EQ(child(0)->finished, 1);
     CHECK_EQ(drive_poll_to_end(f), AW_READY);
     for (int i = 0; i < subject.children; i++)
@@ -48,7 +48,7 @@ static aw_future *three_finish(enum kind kind) {
         script_take(child(0));                                                                     \
         script_take(child(1));                                                                     \
         script_take(child(-1));                                                                    \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_SELECT(REPORTS_ALL)
 
@@ -64,12 +64,12 @@ EVERY_SELECT(REPORTS_ALL)
         aw_future_discard(f); /* everything has been taken or discarded */                         \
         CHECK_EQ(count_discards(), 2);                                                             \
         script_take(child(1));                                                                     \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_SELECT(WINNER_DISCARDS_THE_REST)
 
-#define WHAT_IS_LEFT_IS_DISCARDED(kind)                                                            \
-    TEST(kind##_whose_walk_is_broken_off_discards_what_is_left) {                                  \
+#define REMAINDER_IS_DISCARDED(kind)                                                               \
+    TEST(kind##_whose_iteration_is_broken_off_discards_the_remaining_outputs) {                    \
         aw_future *f = three_finish(kind);                                                         \
         CHECK_EQ(next_finished(), 0);                                                              \
         aw_future_discard(f);                                                                      \
@@ -77,9 +77,9 @@ EVERY_SELECT(WINNER_DISCARDS_THE_REST)
         CHECK_EQ(child(1)->discards, 1);                                                           \
         CHECK_EQ(child(-1)->discards, 1);                                                          \
         script_take(child(0));                                                                     \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
-EVERY_SELECT(WHAT_IS_LEFT_IS_DISCARDED)
+EVERY_SELECT(REMAINDER_IS_DISCARDED)
 
 #define LOSERS_ARE_GONE(kind)                                                                      \
     TEST(kind##_does_not_report_before_its_losers_are_gone) {                                      \
@@ -90,7 +90,7 @@ EVERY_SELECT(WHAT_IS_LEFT_IS_DISCARDED)
         script_finish(child(1));                                                                   \
         for (int i = 0; i < subject.children; i++) {                                               \
             CHECK_EQ(drive_poll(f), AW_PENDING);                                                   \
-            if (i != 1) script_let_go(child(i));                                                   \
+            if (i != 1) script_finish_cancel(child(i));                                            \
         }                                                                                          \
         CHECK_GT(drive_wakes(), 0);                                                                \
         CHECK_EQ(drive_poll(f), AW_READY);                                                         \
@@ -98,7 +98,7 @@ EVERY_SELECT(WHAT_IS_LEFT_IS_DISCARDED)
         CHECK_EQ(count_finished(), 1);                                                             \
         CHECK_EQ(winner(), 1);                                                                     \
         script_take(child(1));                                                                     \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_SELECT(LOSERS_ARE_GONE)
 
@@ -115,7 +115,7 @@ EVERY_SELECT(LOSERS_ARE_GONE)
             CHECK_EQ(child(i)->cancels, 1);                                                        \
         }                                                                                          \
         script_take(child(0));                                                                     \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_SELECT(UNSTARTED_LOSERS)
 
@@ -125,7 +125,8 @@ TEST(a_select_of_everything_that_can_lose_reports_only_what_finished) {
     aw_future *f = subject_begin();
     CHECK_EQ(drive_poll(f), AW_PENDING);
     CHECK_EQ(drive_poll(f), AW_READY);
-    /* Biased: the first one wins; the last one would have been ready, but was cancelled first. */
+    /* Biased: the first branch wins; the last would have been ready, but was cancelled before
+     * its poll. */
     CHECK_EQ(subject.as.select.out, 1 << 0);
     int seen = 0;
     AW_SELECT_EACH(i, &subject.as.select) {
@@ -134,7 +135,7 @@ TEST(a_select_of_everything_that_can_lose_reports_only_what_finished) {
     }
     CHECK_EQ(seen, 1);
     script_take(child(0));
-    subject_check_gone();
+    subject_check_released();
 }
 
 TEST(an_empty_select_all_says_that_it_is_empty) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Unstarted: a future that was never polled answers CANCELLED in the end, never READY, and what its
- * arguments own is released. */
+ * Unstarted: a future that was never polled ends CANCELLED, never READY, and releases what its
+ * arguments own. */
 #include <errno.h>
 
 #include "support/settle.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
-/* The leaves would finish, by poll and by cancel, if they were asked as started ones. */
+/* Leaves that, once started, finish at any poll or cancel. */
 static const struct script eager = {.wins = true};
 
 #define ANSWERS_CANCELLED(kind)                                                                    \
@@ -18,18 +18,18 @@ static const struct script eager = {.wins = true};
             CHECK_EQ(child(i)->polls, 0);                                                          \
             CHECK_EQ(child(i)->discards, 0);                                                       \
         }                                                                                          \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 EVERY_COMPOSITE(ANSWERS_CANCELLED)
 
 #define RELEASES_ARGUMENTS(kind)                                                                   \
     TEST(kind##_that_never_started_releases_what_its_children_own) {                               \
         aw_future *f = subject_make(kind, (struct script){.owns = true});                          \
-        CHECK_EQ(ledger.owned, subject.children);                                                  \
+        CHECK_EQ(ownership.owned, subject.children);                                               \
         CHECK_EQ(drive_cancel_to_end(f), AW_CANCELLED);                                            \
         for (int i = 0; i < subject.children; i++)                                                 \
             CHECK_EQ(child(i)->cancels, 1);                                                        \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 RELEASES_ARGUMENTS(a_timeout)
 RELEASES_ARGUMENTS(a_box)
@@ -38,10 +38,11 @@ EVERY_GROUP(RELEASES_ARGUMENTS)
 
 /* ---- Children that had started before --------------------------------------------------------- */
 
-/* They were polled by somebody else, finish while they are cancelled, and are discarded. */
+/* The children were polled from outside the group; they finish while they are cancelled, and are
+ * discarded. */
 static void cancel_over_started(aw_future *f, struct leaf *leaves, struct script *s, int n) {
-    aw_waker nobody = aw_noop_waker();
-    aw_cx cx = aw_cx_from_waker(&nobody);
+    aw_waker noop = aw_noop_waker();
+    aw_cx cx = aw_cx_from_waker(&noop);
     for (int i = 0; i < n; i++)
         CHECK_EQ(aw_future_poll(&leaves[i].future, &cx), AW_PENDING);
     CHECK_EQ(drive_cancel(f), AW_CANCELLED);
@@ -49,7 +50,7 @@ static void cancel_over_started(aw_future *f, struct leaf *leaves, struct script
         CHECK_EQ(s[i].finished, 1);
         CHECK_EQ(s[i].discards, 1);
     }
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 static void unstarted_over_started(const aw_future_type *group, const aw_future_type *all) {
@@ -60,13 +61,13 @@ static void unstarted_over_started(const aw_future_type *group, const aw_future_
         s[i] = (struct script){.pends = NEVER, .wins = true, .error = i % 2 ? -EIO : 0};
         leaves[i] = leaf(&s[i]);
     }
-    aw_group g = aw_group_of(group, false, 2,
-                             (aw_future *[]){&leaves[0].future, &leaves[1].future});
+    aw_group g = aw_group_of(group, false, (aw_future *[]){&leaves[0].future, &leaves[1].future},
+                             2);
     cancel_over_started(&g.future, leaves, s, 2);
     aw_all a = aw_all_of(all, &leaves[2].future, sizeof leaves[0], N - 2);
     cancel_over_started(&a.future, leaves + 2, s + 2, N - 2);
 
-    g = aw_group_of(group, false, 0, NULL); /* and over nobody */
+    g = aw_group_of(group, false, NULL, 0); /* and without children */
     CHECK_EQ(drive_cancel(&g.future), AW_CANCELLED);
     a = aw_all_of(all, &leaves[0].future, sizeof leaves[0], 0);
     CHECK_EQ(drive_cancel(&a.future), AW_CANCELLED);
@@ -96,18 +97,18 @@ AW_ASYNC(int, owner, int token; int *ran; bool *cleaned; aw_ready r;) {
     CHECK(self->r.future.type == NULL);
     CHECK(!*self->cleaned);
     *self->cleaned = true;
-    ledger_give_back(self->token);
+    ownership_release(self->token);
     AW_END;
 }
 
 TEST(an_unstarted_function_runs_only_its_cleanup_once_with_a_zeroed_frame) {
     int ran = 0;
     bool cleaned = false;
-    struct owner f = AW_CALL(owner, .token = ledger_token(), .ran = &ran, .cleaned = &cleaned);
+    struct owner f = AW_CALL(owner, .token = ownership_token(), .ran = &ran, .cleaned = &cleaned);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(ran, 0);
     CHECK(cleaned);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, polite, bool *waited; struct script * s; struct leaf l;) {
@@ -133,19 +134,19 @@ TEST(an_unstarted_function_asks_whether_it_may_wait_in_its_cleanup) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK(waited);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* Without the rule this would run for ever. */
+/* Without the rule for unstarted futures this would not end. */
 AW_ASYNC(int, endless, struct script *first, *ready; int *rounds; struct leaf l; struct relay r;) {
     AW_BEGIN;
     AW_AWAIT(self->l, leaf(self->first));
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     for (;;) {
         ++*self->rounds;
         *self->ready = (struct script){.wins = true};
         AW_AWAIT(self->r, AW_CALL(relay, .script = self->ready));
-        ledger_give_back(self->r.out);
+        ownership_release(self->r.out);
     }
     AW_END;
 }
@@ -157,12 +158,12 @@ TEST(a_cancelled_loop_over_ready_futures_ends) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(rounds, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- What borrows its children ---------------------------------------------------------------- */
 
-TEST(a_next_of_a_set_that_never_started_leaves_the_children) {
+TEST(a_next_of_a_set_that_never_started_does_not_touch_the_children) {
     struct script s[2] = {{.owns = true}, {.owns = true}};
     aw_set set;
     aw_set_init(&set, sizeof(struct leaf));
@@ -181,12 +182,12 @@ TEST(a_next_of_a_set_that_never_started_leaves_the_children) {
     clear = aw_set_clear(&set);
     CHECK_EQ(drive_poll(&clear.future), AW_READY);
     CHECK_EQ(s[0].polls + s[1].polls, 0);
-    CHECK_EQ(s[0].gone + s[1].gone, 2);
+    CHECK_EQ(s[0].cancelled + s[1].cancelled, 2);
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-TEST(a_join_of_a_finished_task_that_never_started_leaves_the_output) {
+TEST(a_join_of_a_finished_task_that_never_started_does_not_take_the_output) {
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
     struct script s = {.pends = 0};
@@ -198,9 +199,9 @@ TEST(a_join_of_a_finished_task_that_never_started_leaves_the_output) {
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(s.discards, 0);
     aw_task_drop(task);
-    aw_runtime_free(rt); /* which serves what plain threads asked for */
+    aw_runtime_free(rt); /* runs what plain threads requested: the discard */
     CHECK_EQ(s.discards, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_task_aborted_before_its_first_poll_releases_its_arguments_and_joins_as_cancelled) {
@@ -215,5 +216,5 @@ TEST(a_task_aborted_before_its_first_poll_releases_its_arguments_and_joins_as_ca
     CHECK_EQ(s.cancels, 1);
     aw_task_drop(task);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels: operations that are cancelled or discarded. No message is lost, none comes twice, and each
- * comes back to its place. */
+ * Channels: cancelled and discarded operations. No message is lost or delivered twice, and each
+ * goes back to its position in the queue. */
 #include "test.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static int take(ints *c) {
     return n;
 }
 
-/* Nothing is left: no waiter, nobody woken, no permit. */
+/* Checks that no waiter, no woken receiver, no permit and no message remains. */
 static void end(ints *c) {
     CHECK(!c->channel.receivers.first && !c->channel.senders.first && !c->channel.closers.first);
     CHECK_EQ(c->channel.woken, 0);
@@ -62,7 +62,7 @@ static void cancel_receives(bool many) {
     CHECK(!aw_flag_take(&flag) && !aw_flag_take(&other));
     CHECK_EQ(take(&c), 1);
 
-    /* Woken, and not polled again: the message has not moved, and the next one is told. */
+    /* Woken and not polled again: the message has not moved, and the next receiver is woken. */
     aw_channel_future granted = recv_of(&c, n, many), next = recv_of(&c, n, many);
     CHECK_EQ(POLL(&granted, &flag), AW_PENDING);
     CHECK_EQ(POLL(&next, &other), AW_PENDING);
@@ -73,7 +73,7 @@ static void cancel_receives(bool many) {
     CHECK_EQ(POLL(&next, &other), AW_READY);
     CHECK_EQ(n[0], 2);
 
-    /* With nobody else there it stays in front. */
+    /* Without another receiver it stays at the front. */
     granted = recv_of(&c, n, many);
     CHECK_EQ(POLL(&granted, &flag), AW_PENDING);
     fill(&c, 3, 2);
@@ -81,7 +81,7 @@ static void cancel_receives(bool many) {
     CHECK_EQ(take(&c), 3);
     CHECK_EQ(take(&c), 4);
 
-    /* Ended by the close: that stands. */
+    /* Ended by the close: the result stands. */
     granted = recv_of(&c, n, many);
     CHECK_EQ(POLL(&granted, &flag), AW_PENDING);
     aw_channel_close(&c);
@@ -103,7 +103,7 @@ TEST(a_receive_of_many_can_be_cancelled_at_any_moment) {
     cancel_receives(true);
 }
 
-TEST(a_message_that_a_cancelled_receiver_was_woken_for_is_for_who_waits_also_when_closed) {
+TEST(a_message_of_a_cancelled_receiver_goes_to_the_next_waiter_also_when_closed) {
     ints c;
     int n[2];
     init(&c, 2);
@@ -120,7 +120,8 @@ TEST(a_message_that_a_cancelled_receiver_was_woken_for_is_for_who_waits_also_whe
     end(&c);
 }
 
-/* Each wait is counted once in its task, also by one that was woken for nothing, so that a task nobody can wake is noticed. */
+/* A receiver that was woken for nothing counts its wait only once in its task, so that deadlock
+ * detection stays exact. */
 TEST(a_receiver_that_was_woken_for_nothing_counts_as_one_wait) {
     ints c;
     int n;
@@ -147,7 +148,7 @@ TEST(a_receiver_that_was_woken_for_nothing_counts_as_one_wait) {
     end(&c);
 }
 
-/* ---- What was received and nobody took --------------------------------------------------------- */
+/* ---- Received and then discarded --------------------------------------------------------------- */
 
 static aw_channel_future received(ints *c, int *n) {
     aw_channel_future r = aw_channel_recv(c, n);
@@ -168,14 +169,14 @@ TEST(a_discarded_message_is_in_front_again) {
         for (int i = 0; i < 3; i++)
             CHECK_EQ(take(&c), i);
         fill(&c, 3, 1);
-        r = received(&c, &n); /* the last one */
+        r = received(&c, &n); /* the only message */
         aw_future_discard(&r.future);
         CHECK_EQ(take(&c), 3);
         end(&c);
     }
 }
 
-TEST(a_discarded_message_wakes_who_waits) {
+TEST(a_discarded_message_wakes_a_waiting_receiver) {
     ints c;
     int n, m;
     init(&c, 4);
@@ -189,8 +190,9 @@ TEST(a_discarded_message_wakes_who_waits) {
     end(&c);
 }
 
-/* Every order in which four receivers can give theirs back, with the channel full again or not. */
-static void give_back_in_order(const int *order, size_t capacity, int refill) {
+/* Four receivers put their messages back in `order`, while the channel is empty, partly or fully
+ * refilled. */
+static void put_back_in_order(const int *order, size_t capacity, int refill) {
     ints c;
     int n[4];
     aw_channel_future r[4];
@@ -210,7 +212,7 @@ static void give_back_in_order(const int *order, size_t capacity, int refill) {
     end(&c);
 }
 
-TEST(discarded_messages_come_back_in_their_order_whoever_is_first) {
+TEST(discarded_messages_go_back_in_order_whichever_is_discarded_first) {
     int order[4];
     for (int i = 0; i < 256; i++) {
         for (int k = 0; k < 4; k++)
@@ -218,9 +220,9 @@ TEST(discarded_messages_come_back_in_their_order_whoever_is_first) {
         int seen = 1 << order[0] | 1 << order[1] | 1 << order[2] | 1 << order[3];
         if (seen != 15) continue;
         for (int refill = 0; refill <= 4; refill++) {
-            give_back_in_order(order, 4, refill);
-            give_back_in_order(order, AW_UNBOUNDED, refill);
-            give_back_in_order(order, AW_UNBOUNDED, 1000 * refill);
+            put_back_in_order(order, 4, refill);
+            put_back_in_order(order, AW_UNBOUNDED, refill);
+            put_back_in_order(order, AW_UNBOUNDED, 1000 * refill);
         }
     }
 }
@@ -255,8 +257,8 @@ TEST(what_comes_back_in_two_parts_can_be_received_and_discarded_again) {
     fill(&c, 3, 3);
     aw_future_discard(&r[2].future);
     aw_future_discard(&r[0].future);
-    for (int round = 0; round < 3;
-         round++) { /* 0, then 2 and the rest: 1 is missing between them */
+    /* 0, then 2 and the rest: 1 is missing between them. */
+    for (int round = 0; round < 3; round++) {
         aw_channel_future m = aw_channel_recv_many(&c, many, 8);
         CHECK_EQ(POLL(&m, &flag), AW_READY);
         CHECK_EQ(m.out, 1);
@@ -323,7 +325,7 @@ TEST(an_empty_block_takes_a_message_back_and_the_next_one_after_it) {
     memory_check_empty(&memory);
 }
 
-TEST(one_receiver_gives_its_message_back_without_memory) {
+TEST(one_receiver_puts_its_message_back_without_memory) {
     struct memory memory;
     memory_init(&memory);
     aw_set_allocator(&memory.allocator);
@@ -341,7 +343,7 @@ TEST(one_receiver_gives_its_message_back_without_memory) {
     memory_check_empty(&memory);
 }
 
-TEST(what_cannot_be_given_back_for_want_of_memory_is_released_and_reported) {
+TEST(a_message_that_cannot_be_put_back_without_memory_is_released_and_reported) {
     struct memory memory;
     memory_init(&memory);
     aw_set_allocator(&memory.allocator);
@@ -381,7 +383,7 @@ TEST(a_send_can_be_cancelled_at_any_moment) {
     CHECK_EQ(CANCEL(&waiting, &flag), AW_CANCELLED);
     CHECK_EQ(take(&c), 1);
     CHECK(aw_flag_take(&other) && !aw_flag_take(&flag));
-    /* It has been sent, although it has not been polled again: that stands. */
+    /* Sent already, although not polled again: the result stands. */
     CHECK_EQ(CANCEL(&next, &other), AW_READY);
     CHECK_EQ(next.out, 0);
     aw_future_discard(&next.future);
@@ -435,13 +437,13 @@ TEST(waiting_for_the_close_can_be_cancelled_at_any_moment) {
     init(&c, 1);
     aw_channel_future unstarted = aw_channel_closed(&c);
     CHECK_EQ(CANCEL(&unstarted, &flag), AW_CANCELLED);
-    aw_channel_future waiting = aw_channel_closed(&c), told = aw_channel_closed(&c);
+    aw_channel_future waiting = aw_channel_closed(&c), woken = aw_channel_closed(&c);
     CHECK_EQ(POLL(&waiting, &flag), AW_PENDING);
-    CHECK_EQ(POLL(&told, &other), AW_PENDING);
+    CHECK_EQ(POLL(&woken, &other), AW_PENDING);
     CHECK_EQ(CANCEL(&waiting, &flag), AW_CANCELLED);
     aw_channel_close(&c);
     CHECK(!aw_flag_take(&flag) && aw_flag_take(&other));
-    CHECK_EQ(CANCEL(&told, &other), AW_READY);
-    CHECK_EQ(told.out, 0);
+    CHECK_EQ(CANCEL(&woken, &other), AW_READY);
+    CHECK_EQ(woken.out, 0);
     end(&c);
 }

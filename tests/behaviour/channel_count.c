@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels with counted senders and receivers: who goes last closes, releases and frees. */
+ * Channels with counted senders and receivers: dropping the last one closes the channel,
+ * releases the messages and frees it. */
 #include "test.h"
 
 #include <errno.h>
@@ -53,7 +54,7 @@ TEST(the_last_sender_closes) {
     ints *c = new_channel(4);
     aw_flag flag = {0};
     int n;
-    aw_channel_sender_clone(c);
+    aw_channel_sender_keep(c);
     fill(c, 1, 1);
     aw_channel_sender_drop(c);
     CHECK(!aw_channel_is_closed(c));
@@ -74,7 +75,7 @@ static void last_receiver_closes(size_t capacity, int count) {
     aw_flag flag = {0}, other = {0};
     int n = 7;
     fill(c, 0, count);
-    aw_channel_receiver_clone(c);
+    aw_channel_receiver_keep(c);
     aw_channel_receiver_drop(c);
     CHECK(!aw_channel_is_closed(c));
     aw_channel_future s = aw_channel_send(c, &n), closed = aw_channel_closed(c);
@@ -84,13 +85,13 @@ static void last_receiver_closes(size_t capacity, int count) {
     aw_channel_receiver_drop(c);
     CHECK(aw_flag_take(&other));
     CHECK_EQ(POLL(&s, &flag), AW_READY);
-    CHECK_EQ(s.out, -EPIPE); /* it is still the caller's, and was not released */
+    CHECK_EQ(s.out, -EPIPE); /* the value is still the caller's, and was not released */
     CHECK_EQ(POLL(&closed, &other), AW_READY);
     CHECK_EQ(releases, count);
     for (int i = 0; i < count; i++)
         CHECK_EQ(released[i], i);
     CHECK_EQ(aw_channel_len(c), 0);
-    CHECK_EQ(memory.blocks, 1); /* the channel itself, for its sender */
+    CHECK_EQ(memory.blocks, 1); /* the channel itself, held by its sender */
     aw_channel_sender_drop(c);
     memory_check_empty(&memory);
     CHECK_EQ(releases, count);
@@ -101,7 +102,7 @@ TEST(the_last_receiver_closes_and_releases_what_is_inside) {
     last_receiver_closes(AW_UNBOUNDED, 100);
 }
 
-TEST(a_permit_that_is_used_when_no_receiver_is_left_hands_the_value_back) {
+TEST(a_permit_used_after_the_last_receiver_is_dropped_keeps_the_value_with_the_caller) {
     ints *c = new_channel(2);
     int n = 5;
     CHECK_EQ(aw_channel_try_reserve(c), 0);
@@ -119,12 +120,12 @@ TEST(weak_senders_do_not_keep_it_open) {
     aw_channel_downgrade(c);
     CHECK_EQ(aw_channel_upgrade(c), 0);
     aw_channel_sender_drop(c);
-    CHECK(!aw_channel_is_closed(c)); /* by the one that was weak before */
+    CHECK(!aw_channel_is_closed(c)); /* held open by the upgraded sender */
     aw_channel_sender_drop(c);
     CHECK(aw_channel_is_closed(c));
     CHECK_EQ(aw_channel_upgrade(c), -EPIPE);
     aw_channel_receiver_drop(c);
-    CHECK_EQ(memory.blocks, 1); /* but its memory is there */
+    CHECK_EQ(memory.blocks, 1); /* the weak sender keeps its memory */
     CHECK_EQ(aw_channel_upgrade(c), -EPIPE);
     aw_channel_weak_drop(c);
     memory_check_empty(&memory);
@@ -141,14 +142,14 @@ TEST(a_weak_sender_of_a_closed_channel_stays_weak) {
     memory_check_empty(&memory);
 }
 
-TEST(who_drops_more_than_it_has_is_told) {
+TEST(dropping_more_often_than_kept_ends_the_program) {
     ints *c = new_channel(4);
     aw_channel_sender_drop(c);
-    DIES(aw_channel_sender_drop(c), "dropped by more than have it");
+    DIES(aw_channel_sender_drop(c), "dropped more often than kept");
     aw_channel_receiver_drop(c);
 }
 
-TEST(freeing_releases_what_is_left) {
+TEST(freeing_releases_the_messages_inside) {
     ints c;
     int n = 1;
     CHECK_EQ(aw_channel_init(&c, 3), 0);
@@ -157,62 +158,64 @@ TEST(freeing_releases_what_is_left) {
         CHECK_EQ(aw_channel_try_recv(&c, &n), -EAGAIN);
     fill(&c, 0, 3);
     CHECK_EQ(aw_channel_try_recv(&c, &n), 0);
-    fill(&c, 3, 1); /* it goes round the ring */
+    fill(&c, 3, 1); /* wraps around the ring */
     aw_channel_free(&c);
     CHECK_EQ(releases, 3);
     CHECK_EQ(released[0] * 100 + released[1] * 10 + released[2], 123);
 }
 
-/* ---- A sender that is still getting memory ----------------------------------------------------- */
+/* ---- A sender that is still allocating --------------------------------------------------------- */
 
-static _Thread_local bool slow; /* what it asks for comes after `go` */
-static int getting, go, sent;   /* atomic */
+static _Thread_local bool slow;  /* its allocations wait for `go` */
+static int allocating, go, sent; /* atomic */
 static bool refused;
-static void *telling; /* memory: when it has been given back it is time to `go`, until it is sent */
+/* When this block is freed, set `go` and wait for `sent`. */
+static void *watched_block;
 
-static void until(int *event) {
+static void wait_for(int *event) {
     while (!__atomic_load_n(event, __ATOMIC_ACQUIRE))
         sched_yield();
 }
 
-static void happens(int *event) {
+static void set(int *event) {
     __atomic_store_n(event, 1, __ATOMIC_RELEASE);
 }
 
 static void *slow_alloc(void *data, size_t size) {
     if (!slow) return memory_alloc(data, size);
-    happens(&getting);
-    until(&go);
+    set(&allocating);
+    wait_for(&go);
     return refused ? NULL : memory_alloc(data, size);
 }
 
-static void telling_release(void *data, void *p, size_t size) {
+static void watching_release(void *data, void *p, size_t size) {
     memory_release(data, p, size);
-    if (p != telling) return;
-    happens(&go);
-    until(&sent);
+    if (p != watched_block) return;
+    set(&go);
+    wait_for(&sent);
 }
 
 static void *send_slowly(void *c) {
     slow = true;
     CHECK_EQ(aw_channel_try_send((ints *)c, &(int){1}), -EPIPE);
-    happens(&sent);
+    set(&sent);
     return NULL;
 }
 
-/* It comes back, with a block or without, while the others are being given back. An address sanitizer sees it. */
+/* The sender's allocation returns, with a block or without, while the last receiver frees the
+ * other blocks. An address sanitizer would report a use after free. */
 static void last_receiver_goes_meanwhile(bool without) {
     ints *c = new_channel(AW_UNBOUNDED);
     pthread_t sender;
-    getting = go = sent = 0;
+    allocating = go = sent = 0;
     refused = without;
-    memory.allocator = (aw_allocator){slow_alloc, telling_release, &memory};
+    memory.allocator = (aw_allocator){slow_alloc, watching_release, &memory};
     aw_channel_set_release(c, NULL);
     fill(c, 0, 1);
-    telling = c->channel.last;
+    watched_block = c->channel.last;
     fill(c, 1, (int)c->channel.last->slots - 1);
     CHECK_EQ(pthread_create(&sender, NULL, send_slowly, c), 0);
-    until(&getting);
+    wait_for(&allocating);
     aw_channel_receiver_drop(c);
     CHECK_EQ(pthread_join(sender, NULL), 0);
     aw_channel_sender_drop(c);
@@ -236,7 +239,7 @@ static void send_on(void *item) {
     CHECK_EQ(aw_channel_try_send(sent_to, &n), n >= 200 ? -EPIPE : 0);
 }
 
-/* The last receiver of one channel goes away, and the releases send to another, and to the same one. */
+/* The last receiver is dropped; the releases send to another channel, then to the same one. */
 TEST(a_release_may_send) {
     ints *c = new_channel(4), d;
     CHECK_EQ(aw_channel_init(&d, 4), 0);
@@ -259,7 +262,7 @@ TEST(a_release_may_send) {
 }
 
 static ints *freed;
-static void use_it(void *item) {
+static void use_freed(void *item) {
     note_release(item);
     CHECK_EQ(aw_channel_try_send(freed, &(int){1}), -EPIPE);
     CHECK_EQ(aw_channel_try_recv(freed, &(int){1}), -EPIPE);
@@ -273,7 +276,7 @@ TEST(a_release_may_use_a_channel_that_is_being_freed) {
         aw_set_allocator(&memory.allocator);
         releases = 0;
         CHECK_EQ(aw_channel_init(&c, unbounded ? AW_UNBOUNDED : 4), 0);
-        aw_channel_set_release(&c, use_it);
+        aw_channel_set_release(&c, use_freed);
         freed = &c;
         fill(&c, 0, 3);
         aw_channel_free(&c);

@@ -34,7 +34,7 @@ AW_ASYNC(int, receives, mails *c; uint32_t * seen; int last[SENDERS]; int many, 
         if (self->recv.out < 0) break;
         for (self->i = 0; self->i < (self->many ? self->recv.out : 1); self->i++, self->got++) {
             const struct mail *m = &self->mail[self->i];
-            CHECK_GE(m->number, self->last[m->from]); /* in the order of that sender */
+            CHECK_GE(m->number, self->last[m->from]); /* in the order of its sender */
             self->last[m->from] = m->number + 1;
             ADD(self->seen[m->from * EACH + m->number], 1);
         }
@@ -58,9 +58,9 @@ static void every_message_once(uint32_t workers, size_t capacity, int receivers)
     struct sends *s[SENDERS];
     struct receives *r[RECEIVERS];
     for (int i = 0; i < SENDERS; i++)
-        aw_channel_sender_clone(c);
+        aw_channel_sender_keep(c);
     for (int i = 0; i < receivers; i++) {
-        aw_channel_receiver_clone(c);
+        aw_channel_receiver_keep(c);
         r[i] = aw_spawn_on(rt, AW_CALL(receives, .c = c, .seen = seen, .many = i % 2));
     }
     for (int i = 0; i < SENDERS; i++)
@@ -102,7 +102,7 @@ AW_ASYNC(int, drains, ints *c; int n, i; aw_channel_future recv;) {
 }
 
 TEST(a_receiver_that_always_finds_something_lets_others_run) {
-    ON_THIS_THREAD("it looks at who runs when");
+    ON_THIS_THREAD("it checks when the receiver yields");
     ints c;
     CHECK_EQ(aw_channel_init(&c, 1000), 0);
     for (int i = 0; i < 1000; i++)
@@ -114,7 +114,7 @@ TEST(a_receiver_that_always_finds_something_lets_others_run) {
     aw_cx cx = {&waker, NULL, &meter};
     int polls = 0;
     while (polls++, aw_future_poll(&f.future, &cx) == AW_PENDING) {
-        CHECK(aw_flag_take(&flag)); /* it yields, it does not wait */
+        CHECK(aw_flag_take(&flag)); /* it yields and does not wait */
         meter.budget = 128;
     }
     CHECK_EQ(polls, 8);
@@ -207,7 +207,7 @@ ON_BOTH(a_channel_outlives_either_runtime) {
     CHECK_EQ(aw_channel_init(&c, 4), 0);
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
     CHECK_EQ(RUN(rt, AW_CALL(sends_one, .c = &c, .n = 5)), 0);
-    /* One that waits when its runtime ends takes nothing with it. */
+    /* A receiver that waits when its runtime ends takes no message with it. */
     CHECK_EQ(RUN(rt, AW_CALL(receives_one, .c = &c)), 5);
     aw_task_drop(aw_spawn_on(rt, AW_CALL(receives_one, .c = &c)));
     run_a_while(rt);
@@ -223,7 +223,7 @@ ON_BOTH(a_channel_outlives_either_runtime) {
     aw_channel_free(&c);
 }
 
-/* Aborted receivers: what one was woken for goes to the next. */
+/* The message that an aborted receiver was woken for goes to the next. */
 ON_BOTH(an_aborted_receiver_takes_nothing_with_it) {
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
     for (int i = 0; i < test_scale(200); i++) {
@@ -236,7 +236,7 @@ ON_BOTH(an_aborted_receiver_takes_nothing_with_it) {
         CHECK_EQ(aw_channel_try_send(&c, &n), 0);
         aw_task_abort(a);
         int first = JOIN_STATUS(rt, a);
-        if (first == 0) CHECK_EQ(aw_channel_try_send(&c, &n), 0); /* it was quicker */
+        if (first == 0) CHECK_EQ(aw_channel_try_send(&c, &n), 0); /* it received before the abort */
         CHECK_EQ(JOIN_STATUS(rt, b), 0);
         CHECK_EQ(aw_channel_len(&c), 0);
         aw_task_drop(a);
@@ -246,7 +246,7 @@ ON_BOTH(an_aborted_receiver_takes_nothing_with_it) {
     aw_runtime_free(rt);
 }
 
-/* A join of which one part is cancelled discards the other, which had its message. */
+/* A join that is cut discards the child that has received a message. */
 typedef AW_JOIN(aw_channel_future, aw_never) with_never;
 
 AW_ASYNC(int, receives_and_stays, ints *c; int n; with_never both;) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels: what goes in comes out, once and in order, and closing. */
+ * Channels: messages come out once and in order; waiting, permits and closing. */
 #include "test.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ TEST(messages_come_out_in_the_order_in_which_they_went_in) {
         fill(&c, i, 5);
         while (aw_channel_len(&c))
             CHECK_EQ(take(&c), out++);
-        fill(&c, 1000, 3); /* the ring goes round */
+        fill(&c, 1000, 3); /* wraps around the ring */
         for (int j = 0; j < 3; j++)
             CHECK_EQ(take(&c), 1000 + j);
     }
@@ -78,9 +78,9 @@ TEST(elements_of_any_size_go_through_whole) {
     };
     AW_CHANNEL(struct message) c;
     AW_CHANNEL(char) letters;
-    AW_CHANNEL_ROOM(struct message, 2) room;
+    AW_CHANNEL_STORAGE(struct message, 2) storage;
     struct message m = {"a message", 2.5}, got;
-    CHECK_EQ(aw_channel_init_in(&c, &room), 0);
+    CHECK_EQ(aw_channel_init_in(&c, &storage), 0);
     CHECK_EQ(aw_channel_capacity(&c), 2);
     CHECK_EQ(aw_channel_try_send(&c, &m), 0);
     CHECK_EQ(aw_channel_try_recv(&c, &got), 0);
@@ -138,7 +138,7 @@ TEST(an_unbounded_channel_keeps_one_block_when_it_is_empty) {
     CHECK_GT(memory.blocks, 10);
     for (int i = 0; i < 10000; i++)
         CHECK_EQ(take(&c), i);
-    CHECK_LE(memory.blocks, 2); /* the one that is filled, and a spare one */
+    CHECK_LE(memory.blocks, 2); /* the one being filled, and a spare */
     long calls = memory.calls;
     for (int i = 0; i < 1000; i++) {
         fill(&c, i, 1);
@@ -168,7 +168,7 @@ TEST(without_memory_a_send_says_so_and_nothing_is_lost) {
     for (int i = 0; i < sent; i++)
         CHECK_EQ(take(&c), i);
     CHECK_EQ(aw_channel_try_recv(&c, &n), -EAGAIN);
-    fill(&c, 0, 1); /* there is a block again */
+    fill(&c, 0, 1); /* there is a free block again */
     aw_channel_free(&c);
     CHECK_EQ(aw_channel_init(&c, 10), -ENOMEM);
     CHECK(aw_channel_new(ints, 10) == NULL);
@@ -193,7 +193,7 @@ TEST(a_waiting_receiver_is_woken_by_a_message) {
     aw_channel_free(&c);
 }
 
-TEST(only_one_receiver_is_woken_for_a_message_and_none_for_one_that_nobody_waits_for) {
+TEST(a_message_wakes_at_most_one_receiver_and_none_twice) {
     ints c;
     aw_flag flags[3] = {{0}};
     int n[3];
@@ -207,7 +207,7 @@ TEST(only_one_receiver_is_woken_for_a_message_and_none_for_one_that_nobody_waits
     CHECK(aw_flag_take(&flags[0]) && aw_flag_take(&flags[1]) && !aw_flag_take(&flags[2]));
     fill(&c, 2, 3);
     CHECK(!aw_flag_take(&flags[0]) && !aw_flag_take(&flags[1]) && aw_flag_take(&flags[2]));
-    /* The first to look has the first one. */
+    /* The first to poll gets the first message. */
     for (int i = 2; i >= 0; i--) {
         CHECK_EQ(POLL(&r[i], &flags[i]), AW_READY);
         CHECK_EQ(n[i], 2 - i);
@@ -233,7 +233,7 @@ TEST(a_receive_that_comes_later_waits_behind_one_that_was_woken) {
     aw_channel_free(&c);
 }
 
-TEST(a_try_takes_what_is_there_and_who_was_woken_for_it_waits_again_as_the_first) {
+TEST(a_try_takes_what_is_there_and_the_receiver_woken_for_it_waits_again_as_the_first) {
     ints c;
     aw_flag flag[3] = {{0}};
     int n[3];
@@ -253,7 +253,7 @@ TEST(a_try_takes_what_is_there_and_who_was_woken_for_it_waits_again_as_the_first
     CHECK(aw_flag_take(&flag[0]) && !aw_flag_take(&flag[2]));
     CHECK_EQ(POLL(&r[0], &flag[0]), AW_READY);
     CHECK_EQ(n[0], 2);
-    /* Woken, robbed, and then closed. */
+    /* Woken, then the message is taken by a try, then closed. */
     fill(&c, 3, 1);
     CHECK_EQ(take(&c), 3);
     aw_channel_close(&c);
@@ -262,7 +262,7 @@ TEST(a_try_takes_what_is_there_and_who_was_woken_for_it_waits_again_as_the_first
     aw_channel_free(&c);
 }
 
-TEST(those_who_were_woken_for_nothing_wait_again_in_their_order) {
+TEST(receivers_that_were_woken_for_nothing_wait_again_in_their_order) {
     for (int backwards = 0; backwards < 2; backwards++) {
         ints c;
         aw_flag flag[4] = {{0}};
@@ -277,9 +277,9 @@ TEST(those_who_were_woken_for_nothing_wait_again_in_their_order) {
         for (int i = 0; i < 3; i++)
             CHECK_EQ(take(&c), i);
         for (int i = 0; i < 3; i++) {
-            int who = backwards ? 2 - i : i;
-            CHECK(aw_flag_take(&flag[who]));
-            CHECK_EQ(POLL(&r[who], &flag[who]), AW_PENDING);
+            int index = backwards ? 2 - i : i;
+            CHECK(aw_flag_take(&flag[index]));
+            CHECK_EQ(POLL(&r[index], &flag[index]), AW_PENDING);
         }
         for (int i = 0; i < 4; i++) {
             fill(&c, 10 + i, 1);
@@ -291,7 +291,7 @@ TEST(those_who_were_woken_for_nothing_wait_again_in_their_order) {
     }
 }
 
-TEST(a_message_for_one_that_was_woken_for_nothing_wakes_nobody_behind_it) {
+TEST(a_message_for_a_receiver_that_was_woken_for_nothing_wakes_no_later_one) {
     ints c;
     aw_flag flag[2] = {{0}}, sent = {0};
     int n[2], m = 7;
@@ -311,7 +311,7 @@ TEST(a_message_for_one_that_was_woken_for_nothing_wakes_nobody_behind_it) {
     aw_channel_free(&c);
 }
 
-TEST(a_slot_that_becomes_free_goes_to_who_asked_first) {
+TEST(a_slot_that_becomes_free_goes_to_the_first_waiter) {
     ints c;
     aw_flag flag[4] = {{0}};
     int n[4] = {10, 11, 12, 13};
@@ -323,9 +323,9 @@ TEST(a_slot_that_becomes_free_goes_to_who_asked_first) {
         CHECK_EQ(POLL(&s[i], &flag[i]), AW_PENDING);
     int got;
     CHECK_EQ(take(&c), 0);
-    CHECK_EQ(aw_channel_try_send(&c, &n[0]), -EAGAIN); /* nobody overtakes */
+    CHECK_EQ(aw_channel_try_send(&c, &n[0]), -EAGAIN); /* no overtaking */
     CHECK(aw_flag_take(&flag[0]) && !aw_flag_take(&flag[1]));
-    CHECK_EQ(take(&c), 10); /* also before the sender looked */
+    CHECK_EQ(take(&c), 10); /* before the sender was polled again */
     CHECK(aw_flag_take(&flag[1]) && !aw_flag_take(&flag[2]));
     CHECK_EQ(aw_channel_try_recv(&c, &got), -EAGAIN); /* the slot is a permit now */
     CHECK_EQ(POLL(&s[1], &flag[1]), AW_READY);
@@ -430,7 +430,7 @@ TEST(receive_many_that_waited_takes_what_came_meanwhile_and_lets_senders_go_on) 
     aw_channel_free(&c);
 }
 
-TEST(receive_many_leaves_what_others_were_woken_for) {
+TEST(receive_many_does_not_take_what_other_receivers_were_woken_for) {
     ints c;
     aw_flag flag[2] = {{0}};
     int n[8], m = -1;
@@ -462,7 +462,7 @@ TEST(receive_many_goes_across_blocks) {
 
 /* ---- Permits ---------------------------------------------------------------------------------- */
 
-TEST(a_permit_keeps_a_slot_until_it_is_used_or_given_back) {
+TEST(a_permit_keeps_a_slot_until_it_is_used_or_returned) {
     ints c;
     int n = 4;
     init(&c, 2);
@@ -480,7 +480,7 @@ TEST(a_permit_keeps_a_slot_until_it_is_used_or_given_back) {
     fill(&c, 1, 1);
     aw_channel_unreserve(&c);
     fill(&c, 2, 1);
-    DIES(aw_channel_unreserve(&c), "permit that nobody has");
+    DIES(aw_channel_unreserve(&c), "permit was used that was not reserved");
     aw_channel_free(&c);
 }
 
@@ -576,7 +576,7 @@ TEST(a_permit_outlives_the_close_and_receivers_wait_for_it) {
     aw_channel_free(&c);
 }
 
-TEST(who_waits_behind_the_last_messages_of_a_closed_channel_is_told_when_they_are_gone) {
+TEST(a_receiver_behind_the_last_message_of_a_closed_channel_ends_when_it_is_taken) {
     ints c;
     aw_flag flag[2] = {{0}};
     int n[2];
@@ -586,7 +586,8 @@ TEST(who_waits_behind_the_last_messages_of_a_closed_channel_is_told_when_they_ar
     CHECK_EQ(POLL(&r[1], &flag[1]), AW_PENDING);
     fill(&c, 1, 1);
     aw_channel_close(&c);
-    CHECK(aw_flag_take(&flag[0]) && !aw_flag_take(&flag[1])); /* the first may still give it up */
+    /* The first may still discard its message. */
+    CHECK(aw_flag_take(&flag[0]) && !aw_flag_take(&flag[1]));
     CHECK_EQ(POLL(&r[0], &flag[0]), AW_READY);
     CHECK_EQ(n[0], 1);
     CHECK(aw_flag_take(&flag[1]));
@@ -595,14 +596,14 @@ TEST(who_waits_behind_the_last_messages_of_a_closed_channel_is_told_when_they_ar
     aw_channel_free(&c);
 }
 
-TEST(a_channel_that_somebody_waits_for_is_not_freed) {
+TEST(freeing_a_channel_with_waiters_ends_the_program) {
     ints c;
     aw_flag flag = {0};
     int n;
     init(&c, 2);
     aw_channel_future r = aw_channel_recv(&c, &n);
     CHECK_EQ(POLL(&r, &flag), AW_PENDING);
-    DIES(aw_channel_free(&c), "freed while somebody waits");
+    DIES(aw_channel_free(&c), "freed while futures wait");
     CHECK_EQ(CANCEL(&r, &flag), AW_CANCELLED);
     aw_channel_free(&c);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels: more are woken at once than fit between two locks. Whatever is done in between, nobody overtakes, and the
- * channel may be gone when the last one is woken. */
+ * Channels: wakes of more waiters than one batch holds, with the lock released between batches.
+ * Whatever runs in between, no operation overtakes, and the channel may be freed by the last
+ * waiter that is woken. */
 #include "test.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "support/acting.h"
+#include "support/callback_waker.h"
 #include "support/by_hand.h"
 
 typedef AW_CHANNEL(int) ints;
@@ -16,7 +17,7 @@ enum { CROWD = 20, BATCH = 8 };
 
 static ints c;
 static aw_channel_future waits[CROWD], late;
-static acting wakers[CROWD];
+static callback_waker wakers[CROWD];
 static int values[CROWD], late_value;
 static aw_flag flag;
 
@@ -37,7 +38,7 @@ static int take(void) {
 
 /* ---- Senders ---------------------------------------------------------------------------------- */
 
-static void send_later(acting *self) {
+static void send_later(callback_waker *self) {
     (void)self;
     late_value = 100;
     CHECK_EQ(aw_channel_try_send(&c, &late_value), -EAGAIN);
@@ -46,23 +47,23 @@ static void send_later(acting *self) {
     CHECK_EQ(POLL(&late, &flag), AW_PENDING);
 }
 
-TEST(who_sends_while_others_are_being_let_in_is_behind_them) {
+TEST(a_send_during_the_wakes_of_earlier_senders_is_behind_them) {
     int got[CROWD];
     init(CROWD);
     for (int i = 0; i < CROWD; i++)
         CHECK_EQ(aw_channel_try_send(&c, &i), 0);
     for (int i = 0; i < CROWD; i++) {
         values[i] = CROWD + i;
-        acting_init(&wakers[i], i == 0 ? send_later : NULL);
+        callback_waker_init(&wakers[i], i == 0 ? send_later : NULL);
         waits[i] = aw_channel_send(&c, &values[i]);
-        CHECK_EQ(POLL_ACTING(&waits[i], &wakers[i]), AW_PENDING);
+        CHECK_EQ(POLL_WITH(&waits[i], &wakers[i]), AW_PENDING);
     }
     aw_channel_future many = aw_channel_recv_many(&c, got, CROWD);
-    CHECK_EQ(POLL(&many, &flag), AW_READY); /* all of them are let in */
+    CHECK_EQ(POLL(&many, &flag), AW_READY); /* all waiting messages are stored */
     CHECK_EQ(many.out, CROWD);
     for (int i = 0; i < CROWD; i++) {
         CHECK_EQ(take(), CROWD + i);
-        CHECK_EQ(POLL_ACTING(&waits[i], &wakers[i]), AW_READY);
+        CHECK_EQ(POLL_WITH(&waits[i], &wakers[i]), AW_READY);
     }
     CHECK_EQ(take(), 100);
     CHECK_EQ(POLL(&late, &flag), AW_READY);
@@ -71,13 +72,13 @@ TEST(who_sends_while_others_are_being_let_in_is_behind_them) {
 
 /* ---- Receivers -------------------------------------------------------------------------------- */
 
-static void receive_later(acting *self) {
+static void receive_later(callback_waker *self) {
     (void)self;
     late = aw_channel_recv(&c, &late_value);
     CHECK_EQ(POLL(&late, &flag), AW_PENDING);
 }
 
-TEST(who_receives_while_others_are_being_woken_is_behind_them) {
+TEST(a_receive_during_the_wakes_of_earlier_receivers_is_behind_them) {
     int got[CROWD];
     init(CROWD);
     for (int i = 0; i < CROWD; i++)
@@ -85,14 +86,14 @@ TEST(who_receives_while_others_are_being_woken_is_behind_them) {
     aw_channel_future many = aw_channel_recv_many(&c, got, CROWD);
     CHECK_EQ(POLL(&many, &flag), AW_READY);
     for (int i = 0; i < CROWD; i++) {
-        acting_init(&wakers[i], i == 0 ? receive_later : NULL);
+        callback_waker_init(&wakers[i], i == 0 ? receive_later : NULL);
         waits[i] = aw_channel_recv(&c, &values[i]);
-        CHECK_EQ(POLL_ACTING(&waits[i], &wakers[i]), AW_PENDING);
+        CHECK_EQ(POLL_WITH(&waits[i], &wakers[i]), AW_PENDING);
     }
     aw_future_discard(&many.future); /* a message for each */
     for (int i = 0; i < CROWD; i++) {
         CHECK_EQ(wakers[i].wakes, 1);
-        CHECK_EQ(POLL_ACTING(&waits[i], &wakers[i]), AW_READY);
+        CHECK_EQ(POLL_WITH(&waits[i], &wakers[i]), AW_READY);
         CHECK_EQ(values[i], i);
     }
     aw_channel_close(&c);
@@ -105,23 +106,23 @@ TEST(who_receives_while_others_are_being_woken_is_behind_them) {
 
 static ints *gone;
 
-static void end_all_and_free(acting *self) {
+static void end_all_and_free(callback_waker *self) {
     (void)self;
     for (int i = 0; i < BATCH; i++)
-        CHECK_EQ(POLL_ACTING(&waits[i], &wakers[i]), AW_READY);
+        CHECK_EQ(POLL_WITH(&waits[i], &wakers[i]), AW_READY);
     aw_channel_free(gone);
     free(gone);
 }
 
-/* An address sanitizer sees it. */
-TEST(a_channel_may_be_freed_by_the_last_of_those_who_were_woken) {
+/* An address sanitizer would report a use after free. */
+TEST(a_channel_may_be_freed_by_the_last_waiter_that_is_woken) {
     gone = malloc(sizeof *gone);
     CHECK(gone != NULL);
     CHECK_EQ(aw_channel_init(gone, 1), 0);
     for (int i = 0; i < BATCH; i++) {
-        acting_init(&wakers[i], i == BATCH - 1 ? end_all_and_free : NULL);
+        callback_waker_init(&wakers[i], i == BATCH - 1 ? end_all_and_free : NULL);
         waits[i] = aw_channel_recv(gone, &values[i]);
-        CHECK_EQ(POLL_ACTING(&waits[i], &wakers[i]), AW_PENDING);
+        CHECK_EQ(POLL_WITH(&waits[i], &wakers[i]), AW_PENDING);
     }
     aw_channel_close(gone);
     CHECK_EQ(wakers[BATCH - 1].wakes, 1);

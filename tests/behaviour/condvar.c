@@ -4,9 +4,9 @@
 #include "support/by_hand.h"
 #include "support/workers.h"
 
-enum { CROWD = 30 }; /* more than are woken at a time */
+enum { CROWD = 30 }; /* more than one wake batch */
 
-TEST(a_wait_gives_the_mutex_back_and_has_it_again_when_it_ends) {
+TEST(a_wait_releases_the_mutex_and_holds_it_again_when_it_ends) {
     aw_condvar c = AW_CONDVAR_INIT;
     aw_mutex m = AW_MUTEX_INIT;
     aw_flag flag = {0};
@@ -17,7 +17,7 @@ TEST(a_wait_gives_the_mutex_back_and_has_it_again_when_it_ends) {
     CHECK_EQ(aw_mutex_try_lock(&m), 0);
     aw_condvar_signal(&c);
     CHECK(aw_flag_take(&flag));
-    CHECK_EQ(POLL(&w, &flag), AW_PENDING); /* signalled, and without the mutex */
+    CHECK_EQ(POLL(&w, &flag), AW_PENDING); /* signalled, but without the mutex */
     char text[512];
     aw_future_describe(&w.future, text, sizeof text);
     CHECK_CONTAINS(text, "condvar_wait");
@@ -31,12 +31,12 @@ TEST(a_wait_gives_the_mutex_back_and_has_it_again_when_it_ends) {
     CHECK(!aw_mutex_is_locked(&m));
 }
 
-TEST(a_signal_goes_to_the_one_that_has_waited_longest_or_to_nobody) {
+TEST(a_signal_goes_to_the_longest_waiter_or_has_no_effect) {
     aw_condvar c = AW_CONDVAR_INIT;
     aw_mutex m = AW_MUTEX_INIT;
     aw_flag flags[3] = {{0}};
     aw_condvar_wait_future w[3];
-    aw_condvar_signal(&c); /* nobody waits: it is forgotten */
+    aw_condvar_signal(&c); /* no waiter: it has no effect */
     for (int i = 0; i < 3; i++) {
         w[i] = aw_condvar_wait(&c, &m);
         CHECK_EQ(aw_mutex_try_lock(&m), 0);
@@ -85,14 +85,14 @@ TEST(waiting_without_the_mutex_ends_the_program) {
     aw_mutex m = AW_MUTEX_INIT;
     aw_flag flag = {0};
     aw_condvar_wait_future w = aw_condvar_wait(&c, &m);
-    DIES(POLL(&w, &flag), "a mutex is unlocked that is not locked");
+    DIES(POLL(&w, &flag), "a mutex was unlocked that is not locked");
 }
 
 /* ---- Cancelling ------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_condvar_wait */
 
-TEST(a_wait_that_was_never_polled_leaves_the_mutex_alone) {
+TEST(a_wait_that_was_never_polled_does_not_touch_the_mutex) {
     aw_condvar c = AW_CONDVAR_INIT;
     aw_mutex m = AW_MUTEX_INIT;
     aw_flag flag = {0};
@@ -113,7 +113,7 @@ TEST(a_cancelled_wait_takes_the_mutex_again_before_it_is_gone) {
     CHECK_EQ(aw_mutex_try_lock(&m), 0);
     CHECK_EQ(CANCEL(&w, &flag), AW_PENDING);
     CHECK(!c.waiters.first);
-    aw_condvar_signal(&c); /* not for this one any more */
+    aw_condvar_signal(&c); /* no longer reaches this wait */
     CHECK(!aw_flag_take(&flag));
     CHECK_EQ(CANCEL(&w, &other), AW_PENDING); /* again, with another waker */
     aw_mutex_unlock(&m);
@@ -126,7 +126,7 @@ TEST(a_cancelled_wait_takes_the_mutex_again_before_it_is_gone) {
     CHECK_EQ(m.word, 0);
 }
 
-TEST(a_signal_given_to_one_that_is_then_cancelled_is_passed_on) {
+TEST(a_signal_to_a_wait_that_is_then_cancelled_is_passed_on) {
     for (int polled = 0; polled < 2; polled++) {
         aw_condvar c = AW_CONDVAR_INIT;
         aw_mutex m = AW_MUTEX_INIT;
@@ -141,12 +141,12 @@ TEST(a_signal_given_to_one_that_is_then_cancelled_is_passed_on) {
         if (polled) CHECK_EQ(POLL(&first, &a), AW_PENDING); /* it waits for the mutex */
         CHECK_EQ(CANCEL(&first, &a), AW_PENDING);
         aw_mutex_unlock(&m);
-        CHECK_EQ(CANCEL(&first, &a), AW_READY); /* it has its signal, and the mutex */
+        CHECK_EQ(CANCEL(&first, &a), AW_READY); /* it has the signal and the mutex */
         CHECK_EQ(first.out, 0);
         CHECK(!aw_flag_take(&b));
         aw_future_discard(&first.future);
         CHECK(aw_flag_take(&b));
-        CHECK(aw_mutex_is_locked(&m)); /* which stays with who waited */
+        CHECK(aw_mutex_is_locked(&m)); /* the caller of the discarded wait holds the mutex */
         aw_mutex_unlock(&m);
         CHECK_EQ(POLL(&second, &b), AW_READY);
         aw_mutex_unlock(&m);
@@ -172,7 +172,7 @@ TEST(a_broadcast_is_not_passed_on) {
     aw_mutex_unlock(&m);
 }
 
-/* ---- A queue with room for one ---------------------------------------------------------------- */
+/* ---- A queue with one slot -------------------------------------------------------------------- */
 
 typedef struct box {
     aw_mutex m;
@@ -196,7 +196,7 @@ AW_ASYNC(int, puts, box *b; int n; int i; aw_mutex_lock_future lock; aw_condvar_
     AW_END;
 }
 
-/* Some of its waits are given up: the mutex is held all the same. A signal that was for it is not lost. */
+/* Some of its waits time out: the mutex is held again, and no signal is lost. */
 AW_ASYNC(int, gets, box *b; int n; uint64_t random; bool holds; aw_mutex_lock_future lock;
          AW_TIMEOUT(aw_condvar_wait_future) wait;) {
     AW_BEGIN;
@@ -237,7 +237,8 @@ static void thread_puts(void *arg, int index, uint64_t *random) {
 
 enum { EACH = 3, N = 100, ALL = (EACH + 2) * N };
 
-/* The main future of a runtime: a current-thread one must be run all the time, as it may be given the mutex. */
+/* The main future of a runtime. A current-thread runtime must be run all the time, because one
+ * of its tasks may be the next owner of the mutex. */
 AW_ASYNC(int, team, box *b; uint64_t random; bool fills; int i; struct puts * p[EACH];
          struct gets * g[EACH]; aw_task_join_future join;) {
     AW_BEGIN;
@@ -269,13 +270,13 @@ ON_BOTH(no_signal_is_lost_between_unlock_and_wait) {
     uint64_t random = test_seed();
     box b = {.m = AW_MUTEX_INIT, .filled = AW_CONDVAR_INIT, .emptied = AW_CONDVAR_INIT};
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
-    storm threads;
-    storm_make(&threads, 2, &random, thread_puts, &b);
-    storm_go(&threads);
+    thread_group threads;
+    thread_group_create(&threads, 2, &random, thread_puts, &b);
+    thread_group_go(&threads);
     pthread_t other = thread_start(other_team, &b);
     CHECK_EQ(RUN(rt, AW_CALL(team, .b = &b, .random = random, .fills = true)), 0);
     thread_end(other);
-    storm_end(&threads);
+    thread_group_join(&threads);
     CHECK_EQ(b.sum, (EACH + 2) * N * (N + 1) / 2);
     CHECK_EQ(b.m.word, 0);
     CHECK(!b.filled.waiters.first && !b.emptied.waiters.first);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A runtime inside somebody else's loop: one descriptor tells of input, timers and wakes, and nothing that it runs blocks
- * the loop. */
+ * A runtime embedded in another event loop: one descriptor reports input, timers and wakes, and
+ * running the runtime does not block the loop. */
 #include <awake/embed.h>
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "support/io_ends.h"
-#include "support/notes.h"
+#include "support/atomics.h"
 
 ALL_ON_THIS_THREAD("workers run by themselves");
 
@@ -38,18 +38,18 @@ static bool readable(aw_runtime *rt, int ms) {
     return n == 1;
 }
 
-/* As such a loop does. */
+/* What the host loop does. */
 #define LOOP_UNTIL(rt, what)                                                                       \
     do {                                                                                           \
         CHECK(readable((rt), 5000));                                                               \
-        CHECK_EQ(aw_runtime_turn(rt), 0);                                                          \
+        CHECK_EQ(aw_runtime_run_once(rt), 0);                                                      \
     } while (!(what))
 
-/* It has done all there is, and says so. */
+/* Runs the runtime until its descriptor is no longer readable. */
 static void settle(aw_runtime *rt) {
     for (int i = 0; readable(rt, 0); i++) {
         CHECK_LT(i, 100);
-        CHECK_EQ(aw_runtime_turn(rt), 0);
+        CHECK_EQ(aw_runtime_run_once(rt), 0);
     }
 }
 
@@ -191,7 +191,7 @@ AW_ASYNC(int, yield_for_ever, aw_yield pause;) {
     AW_END;
 }
 
-ON_LOOPS(a_turn_ends_though_a_task_never_rests) {
+ON_LOOPS(run_once_returns_though_a_task_always_yields) {
     memory m;
     aw_runtime *rt = embedded(driver, &m);
     struct yield_for_ever *t = aw_spawn_on(rt, AW_CALL(yield_for_ever));
@@ -204,7 +204,7 @@ ON_LOOPS(a_turn_ends_though_a_task_never_rests) {
     workers_end(rt, &m);
 }
 
-ON_LOOPS(block_on_between_turns_leaves_the_tasks) {
+ON_LOOPS(block_on_between_calls_of_run_once_keeps_the_tasks) {
     memory m;
     aw_runtime *rt = embedded(driver, &m);
     uint32_t done = 0, other = 0;
@@ -218,7 +218,8 @@ ON_LOOPS(block_on_between_turns_leaves_the_tasks) {
     workers_end(rt, &m);
 }
 
-/* The driver is there already, and has been slept in: then nothing but the wake makes it readable. */
+/* The driver is open already and has been slept in: then only the wake makes the descriptor
+ * readable. */
 ON_LOOPS(the_first_wake_makes_it_readable_after_a_block_on) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, &m, NULL);
@@ -244,7 +245,7 @@ ON_LOOPS(the_first_wake_makes_it_readable_after_a_block_on) {
     workers_end(rt, &m);
 }
 
-/* Programs that run in the background close those. */
+/* Daemons close the standard descriptors. */
 ON_LOOPS(it_may_be_descriptor_0) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, &m, NULL);
@@ -256,11 +257,12 @@ ON_LOOPS(it_may_be_descriptor_0) {
     io_pair(ends);
     struct echo *e = aw_spawn_on(rt, AW_CALL(echo, .conn = ends[1], .done = &done));
     CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "x", 1)), 1);
-    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &byte, 1)), 1); /* the driver has its descriptors */
+    /* The driver has opened its descriptors. */
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &byte, 1)), 1);
     close(0);
     int fd = aw_runtime_fd(rt);
     CHECK_EQ(aw_runtime_fd(rt), fd);
-    CHECK_EQ(aw_runtime_turn(rt), 0);
+    CHECK_EQ(aw_runtime_run_once(rt), 0);
     aw_close(ends[0]);
     LOOP_UNTIL(rt, done == 2);
     aw_task_drop(e);
@@ -276,7 +278,7 @@ static uint64_t another_clock(void *data) {
     return 1000;
 }
 
-/* From one that nobody writes to. */
+/* Reads from a connection that is never written to. */
 AW_ASYNC(int, read_for, uint64_t time; aw_conn * ends[2]; char byte; AW_TIMEOUT(aw_io) read;) {
     AW_BEGIN;
     io_pair(self->ends);
@@ -297,9 +299,9 @@ TEST(a_runtime_that_would_poll_is_embedded_by_epoll) {
     workers_end(rt, &m);
 }
 
-AW_ASYNC(int, turn_inside, aw_runtime *rt;) {
+AW_ASYNC(int, run_once_inside, aw_runtime *rt;) {
     AW_BEGIN;
-    CHECK_EQ(aw_runtime_turn(self->rt), -EPERM);
+    CHECK_EQ(aw_runtime_run_once(self->rt), -EPERM);
     CHECK_EQ(aw_runtime_fd(self->rt), -EPERM);
     AW_RETURN(0);
     AW_END;
@@ -308,14 +310,14 @@ AW_ASYNC(int, turn_inside, aw_runtime *rt;) {
 TEST(what_cannot_be_is_refused) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){"poll", 0, false}, &m, NULL);
-    CHECK_EQ(aw_runtime_turn(rt), -EINVAL);
+    CHECK_EQ(aw_runtime_run_once(rt), -EINVAL);
     CHECK_EQ(aw_block_on(rt, AW_CALL(read_for, .time = AW_MSEC(1))), -ETIMEDOUT);
-    CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP); /* it polls already */
-    CHECK_EQ(aw_block_on(rt, AW_CALL(turn_inside, .rt = rt)), 0);
+    CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP); /* the poll driver is open already */
+    CHECK_EQ(aw_block_on(rt, AW_CALL(run_once_inside, .rt = rt)), 0);
     workers_end(rt, &m);
     rt = io_runtime((struct io_setup){"epoll", 1, false}, &m, NULL);
     CHECK_EQ(aw_runtime_fd(rt), -ENOTSUP);
-    CHECK_EQ(aw_runtime_turn(rt), -EINVAL);
+    CHECK_EQ(aw_runtime_run_once(rt), -EINVAL);
     workers_end(rt, &m);
     aw_seam seam = {.self_size = sizeof seam, .now = another_clock};
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
@@ -325,7 +327,7 @@ TEST(what_cannot_be_is_refused) {
     aw_runtime_free(rt);
 }
 
-/* Tasks that are left are cancelled as ever, and no descriptor stays. */
+/* Remaining tasks are cancelled as usual, and no descriptor leaks. */
 ON_LOOPS(its_end_cancels_the_tasks) {
     memory m;
     int before = open("/dev/null", O_RDONLY), after;

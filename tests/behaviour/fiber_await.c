@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/clock.h"
 #include "support/fiber_split.h"
 #include "support/script.h"
 
 /* ---- Every signed integer --------------------------------------------------------------------- */
 
-/* Gives `value` after `pends` polls, and keeps it when it wins a cancel. */
-#define GIVES(T, name)                                                                             \
+/* Returns `value` after `pends` polls, also when it is cancelled. */
+#define RETURNS(T, name)                                                                           \
     AW_FIBER(T, fiber_of_##name, T value; int pends;) {                                            \
         for (int i = 0; i < self->pends; i++)                                                      \
             if (aw_fiber_yield() < 0) break;                                                       \
@@ -27,11 +27,11 @@
         AW_RETURN(self->value);                                                                    \
         AW_END;                                                                                    \
     }
-GIVES(signed char, signed_char)
-GIVES(short, short)
-GIVES(int, int)
-GIVES(long, long)
-GIVES(long long, long_long)
+RETURNS(signed char, signed_char)
+RETURNS(short, short)
+RETURNS(int, int)
+RETURNS(long, long)
+RETURNS(long long, long_long)
 
 #define SIGNED(name, T, low, high)                                                                 \
     AW_FIBER(int, awaits_##name) {                                                                 \
@@ -76,24 +76,25 @@ struct large {
     long numbers[40];
 };
 
-GIVES(const char *, pointer)
-GIVES(struct large, large)
-GIVES(double, double)
-GIVES(unsigned, unsigned)
-GIVES(uint64_t, uint64)
-GIVES(bool, bool)
+RETURNS(const char *, pointer)
+RETURNS(struct large, large)
+RETURNS(double, double)
+RETURNS(unsigned, unsigned)
+RETURNS(uint64_t, uint64)
+RETURNS(bool, bool)
 
 AW_FIBER(int, awaits_others, int *step;) {
     for (int pends = 0; pends < 2; pends++) {
         const char *p = NULL;
         CHECK_EQ(aw_await_into(&p, AW_CALL(fiber_of_pointer, .value = "text", .pends = pends)), 0);
         CHECK_STR(p, "text");
-        struct large l = {{0}}, given = {{[7] = 77, [39] = 39}};
-        CHECK_EQ(aw_await_into(&l, AW_CALL(fiber_of_large, .value = given, .pends = pends)), 0);
-        CHECK(memcmp(&l, &given, sizeof l) == 0);
+        struct large l = {{0}}, value_in = {{[7] = 77, [39] = 39}};
+        CHECK_EQ(aw_await_into(&l, AW_CALL(fiber_of_large, .value = value_in, .pends = pends)), 0);
+        CHECK(memcmp(&l, &value_in, sizeof l) == 0);
         l.numbers[7] = 0;
-        CHECK_EQ(aw_await_into(&l, AW_CALL(function_of_large, .value = given, .pends = pends)), 0);
-        CHECK(memcmp(&l, &given, sizeof l) == 0);
+        CHECK_EQ(aw_await_into(&l, AW_CALL(function_of_large, .value = value_in, .pends = pends)),
+                 0);
+        CHECK(memcmp(&l, &value_in, sizeof l) == 0);
         double d = 0;
         CHECK_EQ(aw_await_into(&d, AW_CALL(fiber_of_double, .value = -0.25, .pends = pends)), 0);
         CHECK(d == -0.25);
@@ -122,7 +123,7 @@ AW_FIBER(int, awaits_others, int *step;) {
     return 0;
 }
 
-TEST(an_output_that_cannot_carry_an_error_is_put_where_it_is_wanted) {
+TEST(an_output_that_cannot_carry_an_error_is_stored_by_await_into) {
     int step = 0;
     aw_runtime *rt = paused_runtime();
     struct awaits_others *task = aw_spawn_on(rt, AW_CALL(awaits_others, .step = &step));
@@ -173,7 +174,7 @@ AW_FIBER(int, awaits_statuses, struct script *s;) {
     struct leaf l = leaf(&self->s[1]);
     CHECK_EQ(aw_await_future(&l.future), 0);
     CHECK_EQ(l.out, self->s[1].out);
-    ledger_give_back(l.out);
+    ownership_release(l.out);
     CHECK_EQ(aw_await_status(leaf(&self->s[2])), -ECANCELED);
     l = leaf(&self->s[3]);
     CHECK_EQ(aw_await_future(&l.future), -ECANCELED);
@@ -188,7 +189,7 @@ TEST(a_status_discards_the_output_and_a_future_keeps_it_in_place) {
         CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(s[1].discards + s[2].discards + s[3].discards, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Time ------------------------------------------------------------------------------------- */
@@ -215,7 +216,7 @@ AW_FIBER(int, keeps_time) {
     CHECK_LT(aw_now(rt) - begin, AW_SEC(7));
     CHECK_EQ(aw_await_into_by(begin, &d, AW_CALL(fiber_of_double, .pends = 1)), -ETIMEDOUT);
     CHECK(d == 1.5);
-    CHECK_EQ(aw_await_by(begin, aw_ready_now(6)), 6); /* too late, but it is there */
+    CHECK_EQ(aw_await_by(begin, aw_ready_now(6)), 6); /* past the deadline, but ready */
     CHECK_EQ(aw_await_for(0, aw_ready_now(7)), 7);
     CHECK(!aw_cancelled());
     return 0;
@@ -258,10 +259,10 @@ TEST(an_await_works_at_any_call_depth) {
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     CHECK_EQ(f.out, s.out);
     script_take(&s);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* A C library that calls back. */
+/* Awaits in a callback of the C library. */
 static int compares(const void *a, const void *b) {
     CHECK_EQ(aw_fiber_yield(), 0);
     return *(const int *)a - *(const int *)b;
@@ -280,10 +281,10 @@ TEST(a_callback_may_await) {
     CHECK_EQ(aw_run(AW_CALL(sorts)), 0);
 }
 
-/* ---- In one another --------------------------------------------------------------------------- */
+/* ---- Nested awaits ---------------------------------------------------------------------------- */
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* each has a local of the same name */
+#pragma GCC diagnostic ignored "-Wshadow" /* each macro has a local of the same name */
 static aw_ready plus_one(int n) {
     return aw_ready_now(n + 1);
 }
@@ -298,7 +299,7 @@ TEST(an_await_may_be_an_argument_of_an_await) {
     CHECK_EQ(aw_run(AW_CALL(awaits_its_arguments)), 3);
 }
 
-/* ---- Over two files --------------------------------------------------------------------------- */
+/* ---- Declared in another file ----------------------------------------------------------------- */
 
 TEST(a_declared_fiber_is_called_by_its_short_name) {
     struct split_sum f = split_sum(.a = 2, .b = 3);
@@ -323,11 +324,11 @@ AW_ASYNC(int, embeds, struct split_line line; struct split_sum sum;) {
     AW_END;
 }
 
-TEST(a_declared_fiber_is_embedded_by_who_sees_only_its_header) {
+TEST(a_declared_fiber_can_be_embedded_with_only_its_header) {
     CHECK_EQ(aw_run(AW_CALL(embeds)), 1);
 }
 
-/* What would leak is seen by the sanitizers. */
+/* The sanitizers would report a leak. */
 TEST(a_declared_fiber_has_its_discard_and_its_drop_part) {
     struct split_line f = split_line(.n = 4, .mark = strdup("x"));
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
@@ -397,7 +398,7 @@ AW_FIBER(int, top, struct script *s;) {
     return aw_await(AW_CALL(middle, .s = self->s));
 }
 
-TEST(a_chain_names_each_fiber_and_the_place_where_it_waits) {
+TEST(a_chain_names_each_fiber_and_the_location_where_it_waits) {
     char expected[1024];
     struct script s = {.pends = NEVER};
     struct top f = AW_CALL(top, .s = &s);
@@ -419,8 +420,8 @@ TEST(a_chain_names_each_fiber_and_the_place_where_it_waits) {
     CHECK(strstr(text, "leaf") == NULL);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     script_take(&s);
-    CHECK(strstr(describe(&f.future), "waits at") == NULL); /* it has no stack any more */
-    ledger_check_balanced();
+    CHECK(strstr(describe(&f.future), "waits at") == NULL); /* its stack is freed */
+    ownership_check_balanced();
 }
 
 AW_FIBER(int, describes_itself, aw_runtime *rt;) {

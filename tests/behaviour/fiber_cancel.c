@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fibers are cancelled by the rules of every composite (cancel_*.c shows those for fibers too); this is
- * what is special to them: the drop part, a value that is discarded, awaits that are refused one after
- * the other, and a body that does not want to hear of it. */
-#include "support/beacon.h"
+ * Fibers are cancelled by the rules of all composites (cancel_*.c tests those for fibers too).
+ * Here is what is special to fibers: the drop part, a discarded value, awaits that are refused
+ * one after the other, and a body that ignores its cancellation. */
+#include "support/checked_waker.h"
 #include "support/clock.h"
 #include "support/script.h"
 #include "support/settle.h"
@@ -17,25 +17,25 @@ static struct { int entered, dropped; } seen;
 
 AW_FIBER(int, owner, int token;) {
     seen.entered++;
-    ledger_give_back(self->token);
+    ownership_release(self->token);
     return 0;
 }
 AW_FIBER_DROP(owner) {
     CHECK(aw_fiber_cx() == NULL);
     CHECK(!aw_cancelled());
     seen.dropped++;
-    ledger_give_back(self->token);
+    ownership_release(self->token);
 }
 
 static struct owner call_owner(void) {
     seen.entered = seen.dropped = 0;
-    return AW_CALL(owner, .token = ledger_token());
+    return AW_CALL(owner, .token = ownership_token());
 }
 
 static void check_dropped(void) {
     CHECK_EQ(seen.entered, 0);
     CHECK_EQ(seen.dropped, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(an_unstarted_fiber_is_dropped_once_and_never_entered) {
@@ -49,7 +49,7 @@ TEST(a_fiber_that_was_entered_is_not_dropped) {
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     CHECK_EQ(seen.entered, 1);
     CHECK_EQ(seen.dropped, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_box_that_is_freed_drops_the_fiber_in_it) {
@@ -89,7 +89,7 @@ static void plain_drop(void *arg) {
     *(int *)arg += 100;
 }
 
-TEST(a_plain_fiber_that_never_started_is_given_to_its_drop_function) {
+TEST(a_plain_fiber_that_never_started_calls_its_drop_function) {
     int count = 0;
     aw_fiber f = aw_fiber_with(plain_main, plain_drop, &count, 0);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
@@ -111,7 +111,7 @@ TEST(a_plain_fiber_that_never_started_is_given_to_its_drop_function) {
 enum { AWAITS = 4 };
 static struct {
     int answers[AWAITS], count;
-    bool cancelled[AWAITS]; /* what aw_cancelled said behind it */
+    bool cancelled[AWAITS]; /* aw_cancelled() after it */
     int discards;
 } log_of;
 
@@ -122,9 +122,9 @@ struct three {
 static void three_discard(aw_future *self) {
     log_of.discards++;
     int out = ((struct three *)self)->out;
-    if (out > 0) ledger_give_back(out);
+    if (out > 0) ownership_release(out);
 }
-/* The last token, whatever happened to the others. */
+/* Returns a new token, whatever the awaits returned. */
 AW_FIBER_STATIC(three, .discard = three_discard) {
     CHECK(!aw_cancelled());
     for (int i = 0; i < 3; i++) {
@@ -132,9 +132,9 @@ AW_FIBER_STATIC(three, .discard = three_discard) {
         log_of.cancelled[i] = aw_cancelled();
         log_of.answers[i] = r < 0 ? r : 1;
         log_of.count++;
-        if (r > 0) ledger_give_back(r);
+        if (r > 0) ownership_release(r);
     }
-    return ledger_token();
+    return ownership_token();
 }
 
 static void check_answers(int a, int b, int c) {
@@ -153,10 +153,10 @@ TEST(the_await_that_waits_and_every_later_one_are_refused_and_the_value_is_disca
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     check_answers(1, -ECANCELED, -ECANCELED);
     CHECK(!log_of.cancelled[0]);
-    CHECK_EQ(s[2].polls, 0); /* what it would have awaited was given up before it started */
-    CHECK_EQ(s[2].gone, 1);
+    CHECK_EQ(s[2].polls, 0); /* cancelled without being started */
+    CHECK_EQ(s[2].cancelled, 1);
     CHECK_EQ(log_of.discards, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(an_await_that_finished_first_hands_its_value_over_and_the_next_one_is_refused) {
@@ -166,12 +166,12 @@ TEST(an_await_that_finished_first_hands_its_value_over_and_the_next_one_is_refus
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
     CHECK_EQ(log_of.count, 0);
-    script_let_go(&s[0]);
+    script_finish_cancel(&s[0]);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     check_answers(1, -ECANCELED, -ECANCELED);
-    CHECK(log_of.cancelled[0]); /* it can know */
+    CHECK(log_of.cancelled[0]); /* the cancellation is visible */
     CHECK_EQ(log_of.discards, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_fiber_whose_last_await_finished_first_stands) {
@@ -181,18 +181,18 @@ TEST(a_fiber_whose_last_await_finished_first_stands) {
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     check_answers(1, 1, 1);
     CHECK_EQ(log_of.discards, 0);
-    ledger_give_back(f.out);
-    ledger_check_balanced();
+    ownership_release(f.out);
+    ownership_check_balanced();
 }
 
-/* One await was refused: that others were not does not heal it. */
+/* One refused await cuts the fiber, even if a later await succeeds. */
 AW_FIBER(int, mends, struct script *s;) {
     int r = aw_await(leaf(&self->s[0]));
     CHECK_EQ(r, -ECANCELED);
     AW_SHIELD {
         r = aw_await(leaf(&self->s[1]));
     }
-    ledger_give_back(r);
+    ownership_release(r);
     return 7;
 }
 
@@ -202,7 +202,7 @@ TEST(a_fiber_that_was_refused_once_is_cut_whatever_it_does_then) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(s[1].cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_FIBER(int, busy_body, int *rounds;) {
@@ -226,13 +226,13 @@ TEST(a_fiber_that_yields_is_cancelled_at_its_yield) {
     CHECK_EQ(rounds, 3);
 }
 
-/* ---- Another one was cancelled ---------------------------------------------------------------- */
+/* ---- Something else was cancelled ------------------------------------------------------------- */
 
 AW_FIBER(int, asks, struct script *s; int *answer; bool *said;) {
     int r = aw_await(leaf(self->s));
     *self->answer = r;
     *self->said = aw_cancelled();
-    if (r > 0) ledger_give_back(r);
+    if (r > 0) ownership_release(r);
     return 1;
 }
 
@@ -242,7 +242,7 @@ TEST(aw_cancelled_tells_a_cancelled_self_from_a_cancelled_other) {
     struct script other = {.pends = 1, .error = -ECANCELED}, mine = {.pends = NEVER};
     struct asks f = AW_CALL(asks, .s = &other, .answer = &answer, .said = &said);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
-    CHECK_EQ(drive_poll(&f.future), AW_READY); /* not cut: nobody cancelled it */
+    CHECK_EQ(drive_poll(&f.future), AW_READY); /* not cut: it was not cancelled */
     CHECK_EQ(answer, -ECANCELED);
     CHECK(!said);
 
@@ -251,8 +251,8 @@ TEST(aw_cancelled_tells_a_cancelled_self_from_a_cancelled_other) {
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(answer, -ECANCELED);
     CHECK(said);
-    CHECK(!aw_cancelled()); /* and here nobody asks */
-    ledger_check_balanced();
+    CHECK(!aw_cancelled()); /* false outside of a fiber */
+    ownership_check_balanced();
 }
 
 AW_FIBER(int, joins_an_aborted_task) {
@@ -268,45 +268,45 @@ AW_FIBER(int, joins_an_aborted_task) {
 
 TEST(the_join_of_a_cancelled_task_does_not_cut_the_fiber_that_joins) {
     CHECK_EQ(aw_run(AW_CALL(joins_an_aborted_task)), 3);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* In the poll of a child nobody is "the fiber that asks". */
-static aw_poll asks_in_a_poll(void *arg, aw_cx *cx, int *out) {
+/* The poll of a child does not count as code of the fiber. */
+static aw_poll checks_in_a_poll(void *arg, aw_cx *cx, int *out) {
     (void)cx, (void)out;
     ++*(int *)arg;
     CHECK(!aw_cancelled());
     CHECK(aw_fiber_cx() == NULL);
     return AW_PENDING;
 }
-static aw_poll asks_in_a_cancel(void *arg, aw_cx *cx, int *out) {
-    asks_in_a_poll(arg, cx, out);
+static aw_poll checks_in_a_cancel(void *arg, aw_cx *cx, int *out) {
+    checks_in_a_poll(arg, cx, out);
     return AW_CANCELLED;
 }
-AW_FIBER(int, awaits_who_asks, int *calls;) {
+AW_FIBER(int, awaits_a_check, int *calls;) {
     CHECK(aw_fiber_cx() != NULL);
-    int r = aw_await(aw_poll_fn_with(asks_in_a_poll, asks_in_a_cancel, self->calls));
+    int r = aw_await(aw_poll_fn_with(checks_in_a_poll, checks_in_a_cancel, self->calls));
     CHECK_EQ(r, -ECANCELED);
     CHECK(aw_cancelled());
-    return aw_await(aw_poll_fn_with(asks_in_a_poll, asks_in_a_cancel, self->calls));
+    return aw_await(aw_poll_fn_with(checks_in_a_poll, checks_in_a_cancel, self->calls));
 }
 
 TEST(the_poll_of_what_a_fiber_awaits_is_not_the_fiber) {
     int calls = 0;
-    struct awaits_who_asks f = AW_CALL(awaits_who_asks, .calls = &calls);
+    struct awaits_a_check f = AW_CALL(awaits_a_check, .calls = &calls);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
-    CHECK_EQ(calls, 3); /* the second one never started: it is not asked */
+    CHECK_EQ(calls, 3); /* the second never started: it is not called */
 }
 
 /* ---- Refused awaits --------------------------------------------------------------------------- */
 
-/* Without the rule for what never started this would run for ever. */
+/* Without the rule for unstarted futures this loop would not end. */
 AW_FIBER(int, over_ready, struct script *first; int *rounds;) {
     int r = aw_await(leaf(self->first));
     while (r >= 0) {
-        if (r > 0) ledger_give_back(r);
+        if (r > 0) ownership_release(r);
         ++*self->rounds;
         struct script ready = {.wins = true};
         r = aw_await(leaf(&ready));
@@ -321,7 +321,7 @@ TEST(a_cancelled_loop_over_ready_futures_ends) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(rounds, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 static struct {
@@ -359,14 +359,14 @@ static aw_runtime *reporting_runtime(void) {
     return rt;
 }
 
-/* Counts how often it runs while the other one is refused again and again. */
-AW_FIBER(int, runs_beside, struct ignores_it *task; int until;) {
+/* Counts its rounds while the other fiber is refused again and again. */
+AW_FIBER(int, runs_meanwhile, struct ignores_it *task; int until;) {
     CHECK_EQ(aw_fiber_yield(), 0);
     aw_task_abort(self->task);
     int rounds = 0;
     for (int before = 0; stubborn.refusals < self->until; rounds++) {
         CHECK_EQ(aw_fiber_yield(), 0);
-        CHECK_LE(stubborn.refusals - before, 1); /* each refusal lets the others run */
+        CHECK_LE(stubborn.refusals - before, 1); /* each refusal lets other tasks run */
         before = stubborn.refusals;
     }
     CHECK_GE(rounds, self->until - 1);
@@ -376,10 +376,10 @@ AW_FIBER(int, runs_beside, struct ignores_it *task; int until;) {
 }
 
 TEST(refused_awaits_let_the_others_run_and_a_thousand_of_them_are_reported_by_name_once) {
-    ON_THIS_THREAD("the two take turns");
+    ON_THIS_THREAD("the two alternate");
     aw_runtime *rt = reporting_runtime();
     struct ignores_it *task = aw_spawn_on(rt, AW_CALL(ignores_it, .limit = 1 << 30));
-    CHECK_EQ(aw_block_on(rt, AW_CALL(runs_beside, .task = task, .until = 3500)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(runs_meanwhile, .task = task, .until = 3500)), 0);
     CHECK_EQ(stubborn.reports, 1);
     CHECK_CONTAINS(stubborn.report, "'ignores_it'");
     CHECK_CONTAINS(stubborn.report, "1000");
@@ -390,10 +390,10 @@ TEST(refused_awaits_let_the_others_run_and_a_thousand_of_them_are_reported_by_na
 }
 
 TEST(a_fiber_that_ignores_less_than_a_thousand_is_not_reported) {
-    ON_THIS_THREAD("the two take turns");
+    ON_THIS_THREAD("the two alternate");
     aw_runtime *rt = reporting_runtime();
     struct ignores_it *task = aw_spawn_on(rt, AW_CALL(ignores_it, .limit = 999));
-    CHECK_EQ(aw_block_on(rt, AW_CALL(runs_beside, .task = task, .until = 999)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(runs_meanwhile, .task = task, .until = 999)), 0);
     CHECK_EQ(stubborn.reports, 0);
     aw_task_drop(task);
     aw_runtime_free(rt);
@@ -427,18 +427,18 @@ TEST(a_cancel_may_bring_another_waker_at_each_step) {
         script_wake(&s[0]);
         CHECK_EQ(drive_wakes(), 1);
     }
-    script_let_go(&s[0]);
+    script_finish_cancel(&s[0]);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING); /* the next one is refused, and yields */
     CHECK_EQ(drive_wakes(), 1);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
     CHECK_EQ(drive_wakes(), 1);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     check_answers(-ECANCELED, -ECANCELED, -ECANCELED);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* A child that takes its time to go is not restarted by the calls that come meanwhile, and it is the
- * refused await itself that waits. */
+/* A child that takes several calls to cancel is not started again; the refused await itself
+ * waits for it. */
 TEST(a_refused_await_waits_until_what_it_gave_up_is_gone) {
     struct script s[3] = {{.pends = NEVER}, {.pends = NEVER}, {.pends = NEVER}};
     struct three f = AW_CALL(three, .s = s);
@@ -449,17 +449,17 @@ TEST(a_refused_await_waits_until_what_it_gave_up_is_gone) {
     CHECK_EQ(log_of.count, 0);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(s[0].cancels, 3);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* A future that runs already, and goes on being cancelled when the fiber awaits it. */
+/* A future that was started before: it is cancelled when the cancelled fiber awaits it. */
 AW_FIBER(int, takes_over, struct script *s, *running;) {
     struct leaf l = leaf(self->running);
     CHECK_EQ(aw_future_poll(&l.future, aw_fiber_cx()), AW_PENDING);
     int first = aw_await(leaf(self->s));
     CHECK_EQ(first, -ECANCELED);
     int r = aw_await_future(&l.future);
-    if (r == 0) ledger_give_back(l.out);
+    if (r == 0) ownership_release(l.out);
     return r;
 }
 
@@ -473,8 +473,8 @@ TEST(a_running_future_that_a_cancelled_fiber_awaits_is_cancelled_to_its_end) {
         CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
         CHECK_EQ(running.cancels, i / 2 + 1);
         CHECK_EQ(running.finished, i % 2);
-        CHECK_EQ(f.out, i % 2 ? 0 : -ECANCELED); /* what came first was handed over */
-        ledger_check_balanced();
+        CHECK_EQ(f.out, i % 2 ? 0 : -ECANCELED); /* a value that came first is delivered */
+        ownership_check_balanced();
     }
 }
 
@@ -483,8 +483,8 @@ static aw_poll just_waits(void *arg, aw_cx *cx, int *out) {
     (void)arg, (void)cx, (void)out;
     return AW_PENDING;
 }
-AW_FIBER(int, gives_up_who_asks, int *calls;) {
-    aw_poll_fn fn = aw_poll_fn_with(just_waits, asks_in_a_cancel, self->calls);
+AW_FIBER(int, abandons_a_check, int *calls;) {
+    aw_poll_fn fn = aw_poll_fn_with(just_waits, checks_in_a_cancel, self->calls);
     CHECK_EQ(aw_future_poll(&fn.future, aw_fiber_cx()), AW_PENDING);
     CHECK_EQ(aw_await(aw_never_ready()), -ECANCELED);
     return aw_await_future(&fn.future);
@@ -492,7 +492,7 @@ AW_FIBER(int, gives_up_who_asks, int *calls;) {
 
 TEST(the_cancel_of_what_a_fiber_gives_up_is_not_the_fiber) {
     int calls = 0;
-    struct gives_up_who_asks f = AW_CALL(gives_up_who_asks, .calls = &calls);
+    struct abandons_a_check f = AW_CALL(abandons_a_check, .calls = &calls);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(calls, 1);
@@ -513,7 +513,7 @@ AW_FIBER(int, around_it_all, struct script *s;) {
     return aw_await(AW_CALL(around_a_fiber, .s = self->s));
 }
 
-/* Gives up at once, but what it gave up finished meanwhile. */
+/* Times out at once, but what it awaits may finish while it is being cancelled. */
 AW_FIBER(int, gives_up, struct script *s; int depth;) {
     int r = self->depth == 0   ? aw_await_for(0, AW_CALL(hands_on, .s = self->s))
             : self->depth == 1 ? aw_await_for(0, AW_CALL(around_a_fiber, .s = self->s))
@@ -525,16 +525,16 @@ AW_FIBER(int, gives_up, struct script *s; int depth;) {
 TEST(a_timeout_keeps_the_value_of_a_fiber_that_finished_while_it_was_being_cancelled) {
     for (int depth = 0; depth < 3; depth++) {
         aw_runtime *rt = paused_runtime();
-        struct script s = {.pends = NEVER, .cancel_pends = 2, .wins = true, .hurries = true};
+        struct script s = {.pends = NEVER, .cancel_pends = 2, .wins = true, .busy_cancel = true};
         int r = aw_block_on(rt, AW_CALL(gives_up, .s = &s, .depth = depth));
         CHECK_GT(r, 0);
         CHECK_EQ(r, s.out);
         script_take(&s);
 
-        s = (struct script){.pends = NEVER, .cancel_pends = 2, .hurries = true};
+        s = (struct script){.pends = NEVER, .cancel_pends = 2, .busy_cancel = true};
         CHECK_EQ(aw_block_on(rt, AW_CALL(gives_up, .s = &s, .depth = depth)), -ETIMEDOUT);
         aw_runtime_free(rt);
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
@@ -548,7 +548,7 @@ AW_FIBER(int, slow_to_end) {
     return r;
 }
 
-TEST(a_cancel_that_takes_long_is_reported_with_the_place_where_the_fiber_waits) {
+TEST(a_cancel_that_takes_long_is_reported_with_the_location_where_the_fiber_waits) {
     aw_runtime *rt = reporting_runtime();
     struct slow_to_end *task = aw_spawn_on(rt, AW_CALL(slow_to_end));
     run_a_while(rt);

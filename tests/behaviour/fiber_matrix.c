@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every way a task that is a fiber can live and end, crossed with every way its handle can go: nothing
- * leaks, it is released once, and a join says what happened. */
+ * Every way in which a fiber task can end, combined with every way in which its handle can be
+ * dropped: nothing leaks, the task is released once, and a join returns the right result. */
 #include "support/tasks.h"
 
-ALL_ON_THIS_THREAD("who releases what on which thread; workers_matrix.c has it for workers");
+ALL_ON_THIS_THREAD("it checks which thread releases what; workers_matrix.c covers workers");
 
 /* ---- The task --------------------------------------------------------------------------------- */
 
 typedef struct record {
-    int started, released; /* entered; left by its end or its drop part */
-    int made, discarded;   /* outputs, those of a fiber that was cut included */
+    int started, released; /* entered; ended by its return or its drop part */
+    int made, discarded;   /* outputs, including those of a fiber that was cut */
     bool dropped;
     pthread_t released_by;
-    int held; /* what it acquired and has not given back */
+    int held; /* acquired and not yet freed */
 } record;
 
 struct job {
@@ -24,7 +24,7 @@ struct job {
 
 static void discard_job(aw_future *self) {
     struct job *job = (struct job *)self;
-    if (!job->out) return; /* it was cut, and returned nothing */
+    if (!job->out) return; /* it was cut and returned nothing */
     job->record->discarded++;
     free(job->out);
 }
@@ -34,7 +34,7 @@ static void released(record *r) {
     r->released_by = pthread_self();
 }
 
-/* The output is memory that somebody must free, or a text that nobody must. */
+/* The output is allocated memory, or a string literal. */
 AW_FIBER_STATIC(job, .discard = discard_job) {
     record *r = self->record;
     r->started++;
@@ -94,22 +94,22 @@ static void *drop_handle(void *task) {
 
 /* ---- Running one cell ------------------------------------------------------------------------- */
 
-/* The main future: does to the task what the cell says, up to the end of its handle or of the runtime. */
-AW_FIBER(int, script, const cell *cell; struct job call; void *room; struct job * *handle;
+/* The main future: treats the task as the cell says, until its handle or the runtime ends. */
+AW_FIBER(int, script, const cell *cell; struct job call; void *storage; struct job * *handle;
          aw_notify * go; char **output;) {
-    static const aw_place place = {__FILE__, __LINE__, "cell"};
+    static const aw_location location = {__FILE__, __LINE__, "cell"};
     const cell *c = self->cell;
     bool drop_first = c->handle == EARLY && (c->abort == NEVER || c->abort == BEFORE_FIRST_POLL);
-    struct job *task = (struct job *)(void *)aw_spawn_future(NULL, &self->call.future,
-                                                             sizeof self->call, &place, self->room);
+    struct job *task = (struct job *)(void *)aw_spawn_future(
+        NULL, &self->call.future, sizeof self->call, &location, self->storage);
     *self->handle = task;
     if (c->abort == BEFORE_FIRST_POLL) aw_task_abort(task);
     if (drop_first) aw_task_drop(task);
-    CHECK_EQ(aw_await(rounds(3)), 0); /* it has run, and waits */
+    CHECK_EQ(aw_await(rounds(3)), 0); /* the task has run, and waits */
     if (c->abort == WHILE_PENDING) aw_task_abort(task);
     if (c->abort != BY_THE_END) {
         if (c->abort != WHILE_PENDING) aw_notify_one(self->go);
-        CHECK_EQ(aw_await(rounds(3)), 0); /* it has ended */
+        CHECK_EQ(aw_await(rounds(3)), 0); /* the task has ended */
     }
     if (c->abort == AFTER_COMPLETION) aw_task_abort(task);
     if (c->handle == EARLY && !drop_first) aw_task_drop(task);
@@ -125,7 +125,7 @@ AW_FIBER(int, script, const cell *cell; struct job call; void *room; struct job 
     return aw_await(rounds(3));
 }
 
-/* After the runtime has ended a join is polled once, by hand. */
+/* Polls a join once, after the end of the runtime. */
 static int join_now(struct job *handle) {
     aw_waker noop = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&noop);
@@ -135,7 +135,7 @@ static int join_now(struct job *handle) {
 }
 
 static void run_cell(cell *c) {
-    static AW_TASK_STORAGE(struct job) task_room;
+    static AW_TASK_STORAGE(struct job) task_storage;
     memory m;
     record r = {0};
     aw_notify go = AW_NOTIFY_INIT;
@@ -151,8 +151,8 @@ static void run_cell(cell *c) {
     struct job job = AW_CALL(job, .record = &r, .go = &go);
     if (!c->owning) job.future.type = plain_type();
     int status = aw_block_on(rt, AW_CALL(script, .cell = c, .call = job, .handle = &handle,
-                                         .room = c->task_in_storage ? &task_room : NULL, .go = &go,
-                                         .output = &output));
+                                         .storage = c->task_in_storage ? &task_storage : NULL,
+                                         .go = &go, .output = &output));
     EXPECT(c, aw_runtime_task_count(rt), c->abort == BY_THE_END ? 1 : 0);
     aw_runtime_free(rt);
 
@@ -164,7 +164,7 @@ static void run_cell(cell *c) {
         EXPECT(c, r.discarded, 0);
         EXPECT(c, memory_in_use(&m), 1 + !c->task_in_storage);
         if (c->handle == JOINED) EXPECT(c, join_now(handle), -ECANCELED);
-        if (c->task_in_storage) EXPECT(c, aw_task_storage_free(&task_room), false);
+        if (c->task_in_storage) EXPECT(c, aw_task_storage_free(&task_storage), false);
         aw_task_drop(handle);
     } else if (c->handle == JOINED) {
         EXPECT(c, status, finished ? 0 : -ECANCELED);
@@ -180,10 +180,10 @@ static void run_cell(cell *c) {
     EXPECT(c, r.held, 0);
     EXPECT(c, r.made, finished);
     EXPECT(c, r.discarded, c->owning && finished && !taken);
-    EXPECT(c, m.taken, 1 + !c->task_in_storage); /* stacks are not the runtime's */
+    EXPECT(c, m.taken, 1 + !c->task_in_storage); /* stacks do not come from this allocator */
     EXPECT(c, m.given, m.taken);
     EXPECT(c, m.given_bytes, m.taken_bytes);
-    EXPECT(c, aw_task_storage_free(&task_room), true);
+    EXPECT(c, aw_task_storage_free(&task_storage), true);
 }
 
 /* A test for each way to end, so that a failure names it. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fibers in async functions in fibers ..., embedded, boxed, in groups, arrays and sets, some hundred
- * levels deep: they finish, they are cancelled at the bottom first, and a wake finds its way. */
+ * Fibers and async functions nested in each other, hundreds of levels deep: embedded, boxed, in
+ * groups, arrays and sets. They finish, they are cancelled from the innermost outwards, and a
+ * wake enters only the fiber that it is for. */
 #include <errno.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/clock.h"
 #include "support/script.h"
 
@@ -14,7 +15,7 @@ enum { DEEP = 400 };
 
 static struct {
     struct script bottom;
-    int entered, left, order[DEEP + 1];
+    int entered, exited, order[DEEP + 1];
     bool shields; /* clean up with an await */
 } tower;
 
@@ -22,11 +23,11 @@ static aw_box floor_below(int level);
 
 static int floor_enters(int level) {
     tower.entered++;
-    return ledger_enter(level < DEEP ? tower.order[level + 1] : 0);
+    return ownership_enter(level < DEEP ? tower.order[level + 1] : 0);
 }
 static void floor_leaves(int level, int holder) {
-    ledger_leave(holder); /* fails unless all that are below have left */
-    tower.left++;
+    ownership_leave(holder); /* fails unless all floors below have ended */
+    tower.exited++;
     (void)level;
 }
 
@@ -66,7 +67,7 @@ static aw_box floor_below(int level) {
 
 static aw_box tower_of(struct script bottom, bool shields) {
     tower.bottom = bottom;
-    tower.entered = tower.left = 0;
+    tower.entered = tower.exited = 0;
     tower.shields = shields;
     return floor_below(DEEP);
 }
@@ -75,11 +76,11 @@ TEST(a_deep_tower_of_functions_and_fibers_finishes) {
     aw_box b = tower_of((struct script){.pends = 3, .busy = true}, false);
     CHECK_EQ(drive_poll_to_end(&b.future), AW_READY);
     CHECK_EQ(tower.entered, DEEP);
-    CHECK_EQ(tower.left, DEEP);
+    CHECK_EQ(tower.exited, DEEP);
     CHECK_EQ(*(int *)aw_future_out(b.inner), tower.bottom.out);
     script_take(&tower.bottom);
     aw_box_free(&b);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_deep_tower_is_cancelled_from_its_bottom_up) {
@@ -89,11 +90,11 @@ TEST(a_deep_tower_is_cancelled_from_its_bottom_up) {
         CHECK_EQ(drive_poll(&b.future), AW_PENDING);
         CHECK_EQ(drive_poll(&b.future), AW_PENDING);
         CHECK_EQ(drive_cancel(&b.future), AW_PENDING);
-        CHECK_EQ(tower.left, 0);
+        CHECK_EQ(tower.exited, 0);
         CHECK_EQ(drive_cancel_to_end(&b.future), AW_CANCELLED);
-        CHECK_EQ(tower.left, DEEP);
+        CHECK_EQ(tower.exited, DEEP);
         CHECK_EQ(tower.bottom.cancels, 3);
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
@@ -101,15 +102,15 @@ TEST(a_value_that_came_first_goes_up_through_a_deep_tower) {
     aw_box b = tower_of((struct script){.pends = NEVER, .cancel_pends = 1, .wins = true}, false);
     CHECK_EQ(drive_poll(&b.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&b.future), AW_PENDING);
-    script_let_go(&tower.bottom);
+    script_finish_cancel(&tower.bottom);
     CHECK_EQ(drive_cancel(&b.future), AW_READY);
     CHECK_EQ(*(int *)aw_future_out(b.inner), tower.bottom.out);
     script_take(&tower.bottom);
     aw_box_free(&b);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* Fibers alone, each on the stack of the one above when it is first polled. */
+/* Only fibers; each is first polled on the stack of the one above. */
 AW_FIBER(int, recurses, int level; struct script * s;) {
     if (self->level == 0) return aw_await(leaf(self->s));
     return aw_await(
@@ -123,8 +124,8 @@ TEST(a_fiber_recurses_through_fibers) {
         CHECK_EQ(drive_poll(&f.future), AW_PENDING);
         CHECK_EQ(wins == 2 ? drive_poll_to_end(&f.future) : drive_cancel_to_end(&f.future),
                  wins ? AW_READY : AW_CANCELLED);
-        if (wins) ledger_give_back(f.out);
-        ledger_check_balanced();
+        if (wins) ownership_release(f.out);
+        ownership_check_balanced();
     }
 }
 
@@ -229,7 +230,7 @@ AW_FIBER(int, counts_entries, int i; struct script * s;) {
     for (int n = 0; n < 2; n++) {
         entered[self->i]++;
         r = aw_await(leaf(&self->s[n]));
-        if (r > 0) ledger_give_back(r);
+        if (r > 0) ownership_release(r);
     }
     return r;
 }
@@ -244,7 +245,7 @@ TEST(a_wake_enters_only_the_fiber_that_it_is_for) {
     aw_all a = aw_join_all(many, CROWD);
     CHECK_EQ(drive_poll(&a.future), AW_PENDING);
     for (int i = CROWD - 1; i >= 0; i--) {
-        script_wake(&s[i][0]); /* spurious: it is polled, but nobody is entered */
+        script_wake(&s[i][0]); /* spurious: the leaf is polled, but no fiber is entered */
         CHECK_EQ(drive_poll(&a.future), AW_PENDING);
         CHECK_EQ(s[i][0].polls, 2);
         CHECK_EQ(entered[i], 1);
@@ -254,7 +255,7 @@ TEST(a_wake_enters_only_the_fiber_that_it_is_for) {
         CHECK_EQ(s[(i + 1) % CROWD][1].polls + s[(i + 1) % CROWD][0].polls, i == CROWD - 1 ? 1 : 4);
     }
     CHECK_EQ(drive_cancel_to_end(&a.future), AW_CANCELLED);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Moved until it is polled ----------------------------------------------------------------- */
@@ -269,8 +270,8 @@ TEST(a_fiber_may_be_moved_until_it_is_polled_and_in_a_box_also_then) {
     b = elsewhere;
     CHECK_EQ(drive_poll(&b.future), AW_PENDING);
     CHECK_EQ(drive_poll(&b.future), AW_READY);
-    ledger_give_back(aw_box_take(struct takes, &b));
-    ledger_check_balanced();
+    ownership_release(aw_box_take(struct takes, &b));
+    ownership_check_balanced();
 }
 
 static void poll_moved(void) {
@@ -299,24 +300,24 @@ TEST(a_fiber_that_is_called_after_its_end_is_caught) {
     DIES(poll_again(true), "'takes' was cancelled after it had finished");
 }
 
-/* ---- Polled by hand, in a fiber --------------------------------------------------------------- */
+/* ---- Polled directly, in a fiber -------------------------------------------------------------- */
 
-AW_FIBER(int, runs_it_by_hand, int pends;) {
+AW_FIBER(int, polls_directly, int pends;) {
     struct takes inner = AW_CALL(takes, .pends = self->pends);
     int polls = 1;
     while (aw_future_poll(&inner.future, aw_fiber_cx()) == AW_PENDING) {
         polls++;
-        CHECK_EQ(aw_fiber_yield(), 0); /* still this one */
+        CHECK_EQ(aw_fiber_yield(), 0); /* yields this fiber, not the inner one */
     }
     CHECK_EQ(inner.out, self->pends);
     return polls;
 }
 
-TEST(a_fiber_may_poll_another_one_by_hand) {
-    CHECK_EQ(aw_run(AW_CALL(runs_it_by_hand, .pends = 5)), 6);
+TEST(a_fiber_may_poll_another_fiber_directly) {
+    CHECK_EQ(aw_run(AW_CALL(polls_directly, .pends = 5)), 6);
 }
 
-/* Who polled it before is no concern of later polls. */
+/* Started inside a fiber, and then polled outside. */
 static struct takes handed_on;
 
 AW_FIBER(int, starts_it) {

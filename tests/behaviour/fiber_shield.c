@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shields: what is awaited in one is polled and not cancelled, also by a second cancel, however the
- * shield is left, and in whatever the fiber is part of. */
+ * Shields: what is awaited in a shield is polled and never cancelled, not even by a second
+ * cancel. This holds in every composite that contains the fiber, and ends however the shield is
+ * left. */
 #include <errno.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/clock.h"
 #include "support/script.h"
 #include "support/settle.h"
 
 /* ---- In the fiber ----------------------------------------------------------------------------- */
 
-/* Awaits in a shield, and then outside; what they answered. */
+/* The results of awaits in a shield, and then outside. */
 static int answers[8];
 
 static int await_leaf(struct script *s) {
     int r = aw_await(leaf(s));
-    if (r > 0) ledger_give_back(r);
+    if (r > 0) ownership_release(r);
     return r > 0 ? 1 : r;
 }
 
@@ -44,14 +45,14 @@ TEST(an_await_in_a_shield_is_polled_and_the_next_one_behind_it_is_refused) {
     CHECK_EQ(answers[1], -ECANCELED);
     CHECK_EQ(s[0].cancels, 0);
     CHECK_EQ(s[1].polls, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_FIBER(int, all_shielded, struct script *s;) {
     int r = 0;
     AW_SHIELD {
         r = await_leaf(self->s);
-        CHECK(aw_cancelled()); /* it may know all the same */
+        CHECK(aw_cancelled()); /* the cancellation is visible all the same */
     }
     return r;
 }
@@ -64,7 +65,7 @@ TEST(a_fiber_that_is_cancelled_in_a_shield_and_awaits_nothing_more_has_finished)
     script_finish(&s);
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(f.out, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_FIBER(int, cleans_up, struct script *s; int *steps;) {
@@ -90,10 +91,10 @@ TEST(a_shield_that_is_entered_while_the_fiber_is_being_cancelled_lets_it_clean_u
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(steps, 4);
     CHECK_EQ(s[1].cancels + s[2].cancels + s[3].cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Left in every way ------------------------------------------------------------------------ */
+/* ---- Every way out of a shield ---------------------------------------------------------------- */
 
 enum way { BY_ITS_END, BY_RETURN, BY_BREAK, BY_CONTINUE, BY_GOTO, BY_A_LOOP, WAYS };
 
@@ -160,7 +161,7 @@ static void leave_each_way(bool cancelled) {
         CHECK_EQ(cancelled ? drive_cancel_to_end(&f.future) : drive_poll(&f.future),
                  cancelled ? AW_CANCELLED : AW_READY);
         CHECK_EQ(f.out, cancelled ? -ECANCELED : 1);
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
@@ -185,7 +186,7 @@ AW_FIBER(int, nested, struct script *s;) {
             answers[0] = await_leaf(&self->s[0]);
             answers[1] = in_a_shield_of_its_own(&self->s[1]);
         }
-        answers[2] = await_leaf(&self->s[2]); /* still in the outer one */
+        answers[2] = await_leaf(&self->s[2]); /* still in the outer shield */
         for (int i = 0; i < 2; i++)
             AW_SHIELD {
                 break;
@@ -210,11 +211,12 @@ TEST(a_shield_in_a_shield_leaves_the_outer_one_standing) {
             CHECK_EQ(answers[i], i == 4 || i == 6 ? -ECANCELED : 1);
             CHECK_EQ(s[i].cancels, i == 4 || i == 6);
         }
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
-/* A fiber that is awaited in a shield of another one: it is not cancelled, and neither knows. */
+/* A fiber that is awaited in the shield of another is not cancelled, and aw_cancelled() is false
+ * in it. */
 AW_FIBER(int, asks_inside, struct script *s;) {
     int r = await_leaf(self->s);
     CHECK(!aw_cancelled());
@@ -239,10 +241,10 @@ TEST(a_shield_holds_for_the_fibers_that_are_awaited_in_it) {
     script_finish(&s);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(f.out, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* The other way round: the shield of the inner one holds when the outer one is cancelled. */
+/* The shield of an inner fiber holds when the outer fiber is cancelled. */
 AW_FIBER(int, outside_of_it, struct script *s;) {
     int r = aw_await(AW_CALL(shielded, .s = self->s));
     CHECK_EQ(r, -ECANCELED);
@@ -259,10 +261,10 @@ TEST(a_fiber_in_a_shield_is_waited_for_by_the_fiber_that_awaits_it) {
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(answers[0], 1);
     CHECK_EQ(answers[1], -ECANCELED);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* A timeout in a shield is the fiber's own: it does cancel. */
+/* A timeout in a shield is the fiber's own, so it does cancel. */
 AW_FIBER(int, patient, struct script *s;) {
     int r = await_leaf(&self->s[0]);
     CHECK_EQ(r, -ECANCELED);
@@ -284,7 +286,7 @@ TEST(a_timeout_in_a_shield_still_gives_up) {
     CHECK_EQ(s[1].cancels, 1);
     aw_task_drop(task);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- In every composite ----------------------------------------------------------------------- */
@@ -298,14 +300,14 @@ struct care {
 
 AW_FIBER(int, careful, struct care *c;) {
     struct care *c = self->c;
-    c->holder = ledger_enter(0);
+    c->holder = ownership_enter(0);
     c->body.parent = c->cleanup.parent = c->holder;
     int r = await_leaf(&c->body);
     AW_SHIELD {
         CHECK_EQ(c->cleaned++, 0);
         await_leaf(&c->cleanup);
     }
-    ledger_leave(c->holder);
+    ownership_leave(c->holder);
     return r;
 }
 
@@ -317,13 +319,13 @@ static struct careful call(int i) {
     return AW_CALL(careful, .c = &cares[i]);
 }
 
-/* Cancelled at its body's wait, and again and again in its cleanup, which ends when it wants to. */
+/* Cancelled while its body waits, then again and again in its cleanup, which runs to its end. */
 static void check_cleanup(aw_future *f, int n) {
     CHECK_EQ(drive_poll(f), AW_PENDING);
     for (int again = 0; again < 3; again++)
         CHECK_EQ(drive_cancel(f), AW_PENDING);
     for (int i = 0; i < n; i++) {
-        CHECK_EQ(cares[i].body.gone, 1);
+        CHECK_EQ(cares[i].body.cancelled, 1);
         CHECK_EQ(cares[i].cleaned, 1);
         script_finish(&cares[i].cleanup);
         CHECK_GT(drive_wakes(), 0);
@@ -331,7 +333,7 @@ static void check_cleanup(aw_future *f, int n) {
     }
     for (int i = 0; i < n; i++)
         CHECK_EQ(cares[i].cleanup.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 typedef AW_TIMEOUT(struct careful) careful_timeout;
@@ -352,7 +354,7 @@ AW_ASYNC(int, function_around, struct careful f;) {
     AW_AWAIT(self->f, call(0));
     AW_RETURN(self->f.out);
     AW_FINALLY;
-    CHECK_EQ(ledger.inside, 0); /* the inner one is through */
+    CHECK_EQ(ownership.inside, 0); /* the inner fiber has ended */
     AW_END;
 }
 
@@ -363,7 +365,7 @@ TEST(a_shield_in_a_function_is_not_cut_short) {
 
 AW_FIBER(int, fiber_around) {
     int r = aw_await(call(0));
-    CHECK_EQ(ledger.inside, 0);
+    CHECK_EQ(ownership.inside, 0);
     return r;
 }
 
@@ -394,7 +396,7 @@ TEST(a_shield_in_a_timeout_that_expired_is_not_cut_short) {
     CHECK_EQ(cares[0].cleanup.cancels, 0);
     aw_leave(NULL);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(shields_in_groups_are_not_cut_short) {
@@ -431,7 +433,7 @@ TEST(the_shield_of_a_loser_is_through_before_its_select_reports) {
     CHECK_EQ(drive_poll(&s.future), AW_READY);
     CHECK_EQ(s.out, 1 << 1);
     CHECK_EQ(cares[0].cleanup.cancels + cares[1].cleanup.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(shields_in_a_set_that_is_cleared_are_not_cut_short) {
@@ -446,13 +448,13 @@ TEST(shields_in_a_set_that_is_cleared_are_not_cut_short) {
     aw_set_clear_future clear = aw_set_clear(&set);
     CHECK_EQ(drive_poll(&clear.future), AW_PENDING);
     for (int i = 0; i < N; i++) {
-        CHECK_EQ(cares[i].body.gone, 1);
+        CHECK_EQ(cares[i].body.cancelled, 1);
         script_finish(&cares[i].cleanup);
         CHECK_EQ(drive_cancel(&clear.future), i + 1 < N ? AW_PENDING : AW_READY);
         CHECK_EQ(cares[i].cleanup.cancels, 0);
     }
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Tasks ------------------------------------------------------------------------------------ */
@@ -463,7 +465,7 @@ AW_FIBER(int, abort_often, struct careful *task;) {
         aw_task_abort(self->task);
         CHECK_EQ(aw_await(rounds(1)), 0);
     }
-    CHECK_EQ(cares[0].body.gone, 1);
+    CHECK_EQ(cares[0].body.cancelled, 1);
     CHECK(!aw_task_is_finished(self->task));
     script_finish(&cares[0].cleanup);
     int r = aw_await(aw_task_join(self->task));
@@ -477,7 +479,7 @@ TEST(the_shield_of_a_task_is_not_cut_short_by_a_second_abort) {
     CHECK_EQ(aw_block_on(rt, AW_CALL(abort_often, .task = task)), -ECANCELED);
     CHECK_EQ(cares[0].cleanup.cancels, 0);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(ending_a_runtime_waits_for_the_shields_of_its_fibers) {
@@ -490,17 +492,17 @@ TEST(ending_a_runtime_waits_for_the_shields_of_its_fibers) {
     aw_runtime_free(rt);
     CHECK_EQ(cares[0].cleaned, 1);
     CHECK_EQ(cares[0].cleanup.finished, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Mistakes --------------------------------------------------------------------------------- */
 
-static void shield_here(void) {
+static void shield_outside_a_fiber(void) {
     AW_SHIELD {}
 }
 
 TEST(a_shield_outside_a_fiber_is_caught) {
-    DIES(shield_here(), "AW_SHIELD outside a fiber");
+    DIES(shield_outside_a_fiber(), "AW_SHIELD outside a fiber");
 }
 
 AW_FIBER(int, fails_in_a_shield) {

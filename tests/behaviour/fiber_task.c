@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fibers as tasks: spawned from everywhere, joined, failing, aborted from other threads, ended with their
- * runtime; and what must not be done with one. */
+ * Fibers as tasks: spawned from everywhere, joined, failing, aborted from other threads, ended
+ * with their runtime; and misuse that is caught. */
 #include "support/tasks.h"
 
 /* ---- Spawned and joined ----------------------------------------------------------------------- */
@@ -80,42 +80,42 @@ TEST(a_fiber_is_the_main_future_of_block_on_and_of_run) {
     CHECK_EQ(aw_run(AW_CALL(square, .n = 6)), 36);
 }
 
-AW_FIBER(int, many_rounds, int *turns; int rounds;) {
+AW_FIBER(int, many_rounds, int *runs; int rounds;) {
     for (int i = 0; i < self->rounds; i++) {
-        ++*self->turns;
+        ++*self->runs;
         CHECK_EQ(aw_fiber_yield(), 0);
     }
     return 0;
 }
 
-AW_FIBER(int, takes_turns) {
-    int turns[2] = {0, 0};
-    struct many_rounds *a = aw_spawn(AW_CALL(many_rounds, .turns = &turns[0], .rounds = 1000));
-    struct many_rounds *b = aw_spawn(AW_CALL(many_rounds, .turns = &turns[1], .rounds = 1000));
+AW_FIBER(int, alternates) {
+    int runs[2] = {0, 0};
+    struct many_rounds *a = aw_spawn(AW_CALL(many_rounds, .runs = &runs[0], .rounds = 1000));
+    struct many_rounds *b = aw_spawn(AW_CALL(many_rounds, .runs = &runs[1], .rounds = 1000));
     while (!aw_task_is_finished(a) || !aw_task_is_finished(b)) {
-        CHECK_LE(abs(turns[0] - turns[1]), 1);
+        CHECK_LE(abs(runs[0] - runs[1]), 1);
         CHECK_EQ(aw_fiber_yield(), 0);
     }
-    CHECK_EQ(turns[0] + turns[1], 2000);
+    CHECK_EQ(runs[0] + runs[1], 2000);
     aw_task_drop(a);
     aw_task_drop(b);
     return 0;
 }
 
-TEST(fibers_that_yield_take_turns) {
-    ON_THIS_THREAD("it counts turns");
-    CHECK_EQ(aw_run(AW_CALL(takes_turns)), 0);
+TEST(fibers_that_yield_alternate) {
+    ON_THIS_THREAD("it counts polls");
+    CHECK_EQ(aw_run(AW_CALL(alternates)), 0);
 }
 
 /* ---- Budget ----------------------------------------------------------------------------------- */
 
 static struct {
     aw_notify notify;
-    int taken, most; /* notifications; in one go */
+    int taken, max_taken; /* notifications received; the most in one poll */
     bool stop;
 } flood;
 
-/* Always has something to do: it keeps its own permit full. */
+/* Never has to wait: it notifies itself before each wait. */
 AW_FIBER(int, greedy) {
     while (!flood.stop) {
         aw_notify_one(&flood.notify);
@@ -124,31 +124,31 @@ AW_FIBER(int, greedy) {
     }
     return 0;
 }
-/* Not a yield: right behind those that are ready. */
+/* Unlike a yield, this queues the task right behind the ready ones. */
 static aw_poll wakes_itself(void *arg, aw_cx *cx, int *out) {
     *out = 0;
     if (++*(int *)arg > 1) return AW_READY;
     aw_waker_wake_by_ref(aw_cx_waker(cx));
     return AW_PENDING;
 }
-AW_FIBER(int, beside_it) {
+AW_FIBER(int, runs_between) {
     CHECK_EQ(aw_fiber_yield(), 0);
     for (int i = 0; i < 20; i++) {
         int before = flood.taken, calls = 0;
         CHECK_EQ(aw_await(aw_poll_fn_of(wakes_itself, &calls)), 0);
-        if (flood.taken - before > flood.most) flood.most = flood.taken - before;
+        if (flood.taken - before > flood.max_taken) flood.max_taken = flood.taken - before;
     }
     flood.stop = true;
     return 0;
 }
 
 TEST(a_fiber_that_always_finds_something_ready_yields_after_128_operations) {
-    ON_THIS_THREAD("it counts turns");
+    ON_THIS_THREAD("it counts polls");
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct greedy *task = aw_spawn_on(rt, AW_CALL(greedy));
-    CHECK_EQ(aw_block_on(rt, AW_CALL(beside_it)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(runs_between)), 0);
     CHECK_EQ(JOIN_STATUS(rt, task), 0);
-    CHECK_EQ(flood.most, 128);
+    CHECK_EQ(flood.max_taken, 128);
     aw_task_drop(task);
     aw_runtime_free(rt);
 }
@@ -185,7 +185,7 @@ AW_FIBER(int, outermost, order *order; int code;) {
     int r = aw_await(AW_CALL(between, .order = self->order, .code = self->code));
     CHECK_EQ(r, -ECANCELED);
     AW_SHIELD {
-        CHECK_EQ(aw_fiber_yield(), 0); /* cleaning up may take time */
+        CHECK_EQ(aw_fiber_yield(), 0); /* cleanup may take time */
     }
     note(self->order, "outer ");
     return r;
@@ -205,7 +205,7 @@ TEST(a_fiber_that_fails_is_cancelled_from_inside_out_and_its_join_reports_the_co
     aw_runtime_free(rt);
 }
 
-AW_FIBER(int, joins_who_fails, order *order;) {
+AW_FIBER(int, joins_a_failing_fiber, order *order;) {
     struct fails *task = aw_spawn(AW_CALL(fails, .order = self->order, .code = -ENOSR));
     CHECK_EQ(aw_await(aw_task_join(task)), -ENOSR);
     CHECK(!aw_cancelled());
@@ -213,25 +213,24 @@ AW_FIBER(int, joins_who_fails, order *order;) {
     return 4;
 }
 
-TEST(who_joins_a_fiber_that_failed_goes_on) {
+TEST(a_fiber_that_joins_a_failed_fiber_continues) {
     order o = {""};
-    CHECK_EQ(aw_run(AW_CALL(joins_who_fails, .order = &o)), 4);
+    CHECK_EQ(aw_run(AW_CALL(joins_a_failing_fiber, .order = &o)), 4);
 }
 
-/* Its child finishes while it is being cancelled, so it runs on and fails then. */
-AW_FIBER(int, fails_when_cancelled, ledger *ledger;) {
-    int r = aw_await(probe_of(self->ledger));
+/* Its child finishes while it is being cancelled, so it continues, and then fails. */
+AW_FIBER(int, fails_when_cancelled, probe_state *state;) {
+    int r = aw_await(probe_of(self->state));
     CHECK_GT(r, 0);
     CHECK(aw_cancelled());
     return aw_fiber_fail(-ENODATA);
 }
 
 TEST(a_fiber_that_fails_while_it_is_being_cancelled_joins_with_its_code) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.cancel_answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    struct fails_when_cancelled *task = aw_spawn_on(rt,
-                                                    AW_CALL(fails_when_cancelled, .ledger = &l));
+    struct fails_when_cancelled *task = aw_spawn_on(rt, AW_CALL(fails_when_cancelled, .state = &l));
     run_a_while(rt);
     aw_task_abort(task);
     CHECK_EQ(JOIN_STATUS(rt, task), -ENODATA);
@@ -252,7 +251,7 @@ TEST(aborting_a_fiber_that_has_failed_does_not_change_its_code) {
     aw_runtime_free(rt);
 }
 
-TEST(a_main_fiber_beside_another_thread_can_fail_too) {
+TEST(a_main_fiber_of_a_follower_can_fail_too) {
     order o = {""};
     host h;
     host_start(&h, NULL);
@@ -262,7 +261,7 @@ TEST(a_main_fiber_beside_another_thread_can_fail_too) {
     aw_runtime_free(h.rt);
 }
 
-static void fail_by_hand(void) {
+static void fail_outside_a_task(void) {
     order o = {""};
     aw_waker noop = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&noop);
@@ -275,7 +274,7 @@ TEST(failing_is_caught_where_it_makes_no_sense) {
     order o = {""};
     DIES((void)aw_fiber_fail(-EIO), "aw_fiber_fail outside a fiber");
     DIES((void)aw_run(AW_CALL(fails, .order = &o, .code = 5)), "not a negative errno");
-    DIES(fail_by_hand(), "outside a task");
+    DIES(fail_outside_a_task(), "outside a task");
 }
 
 /* ---- Threads ---------------------------------------------------------------------------------- */
@@ -312,7 +311,7 @@ TEST(fibers_spawned_and_aborted_from_another_thread_run_and_end_on_the_runtimes_
     on_a_thread(spawn_and_abort, &h);
     CHECK(pthread_equal(entered_by, h.thread));
     host_stop(&h);
-    aw_runtime_free(h.rt); /* no fiber is left, so this thread may */
+    aw_runtime_free(h.rt); /* no fiber remains, so any thread may free it */
 }
 
 static void *run_fibers(void *arg) {
@@ -339,7 +338,7 @@ AW_FIBER(int, ends_with_the_runtime, int *ended;) {
     CHECK_EQ(r, -ECANCELED);
     AW_SHIELD {
         CHECK_EQ(aw_fiber_yield(), 0);
-        struct counts *late = aw_spawn(AW_CALL(counts)); /* too late */
+        struct counts *late = aw_spawn(AW_CALL(counts)); /* refused: the runtime is shutting down */
         CHECK_EQ(aw_task_error(late), -ECANCELED);
         aw_task_drop(late);
     }
@@ -367,25 +366,25 @@ TEST(ending_a_runtime_cancels_its_fibers_and_waits_for_them) {
 
 /* ---- Reports ---------------------------------------------------------------------------------- */
 
-AW_FIBER(int, forgetful, ledger *ledger;) {
-    return aw_await(probe_of(self->ledger));
+AW_FIBER(int, forgetful, probe_state *state;) {
+    return aw_await(probe_of(self->state));
 }
-AW_ASYNC(int, trusting, ledger *ledger; struct forgetful inner;) {
+AW_ASYNC(int, trusting, probe_state *state; struct forgetful inner;) {
     AW_BEGIN;
-    AW_AWAIT(self->inner, AW_CALL(forgetful, .ledger = self->ledger));
+    AW_AWAIT(self->inner, AW_CALL(forgetful, .state = self->state));
     AW_RETURN(self->inner.out);
     AW_END;
 }
-AW_FIBER(int, trusts_it_all, ledger *ledger;) {
-    return aw_await(AW_CALL(trusting, .ledger = self->ledger));
+AW_FIBER(int, trusts_it_all, probe_state *state;) {
+    return aw_await(AW_CALL(trusting, .state = self->state));
 }
 
-TEST(a_fiber_that_nobody_can_wake_is_reported_with_its_chain) {
+TEST(a_fiber_that_cannot_be_woken_is_reported_with_its_chain) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.careless = true;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
-    struct trusts_it_all *task = aw_spawn_on(rt, AW_CALL(trusts_it_all, .ledger = &l));
+    struct trusts_it_all *task = aw_spawn_on(rt, AW_CALL(trusts_it_all, .state = &l));
     run_a_while(rt);
     CHECK_EQ(log_count(&log, "lost wake-up"), 1);
     CHECK_CONTAINS(log.text, "'trusts_it_all' (spawned at ");
@@ -435,12 +434,12 @@ AW_FIBER_STATIC(joins_other) {
 
 TEST(a_circle_of_fibers_that_join_each_other_is_a_deadlock) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.careless = true;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
     __atomic_store_n(&one, aw_spawn_on(rt, AW_CALL(joins_other, .other = &two)), __ATOMIC_RELEASE);
     __atomic_store_n(&two, aw_spawn_on(rt, AW_CALL(joins_other, .other = &one)), __ATOMIC_RELEASE);
-    CHECK_EQ(aw_block_on(rt, AW_CALL(forgetful, .ledger = &l)), -EDEADLK);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(forgetful, .state = &l)), -EDEADLK);
     CHECK_EQ(log_count(&log, "deadlock: nothing can run any more\nthe main future\n  forgetful: "),
              1);
     CHECK_EQ(log_count(&log, "  joins_other: waits at "), 2);
@@ -514,7 +513,7 @@ AW_FIBER(int, polls_itself, bool cancel;) {
 }
 
 TEST(a_fiber_that_polls_itself_is_caught) {
-    DIES((void)aw_run(AW_CALL(polls_itself)), "'polls_itself' was polled while it runs, by itself");
+    DIES((void)aw_run(AW_CALL(polls_itself)), "'polls_itself' was polled while it is running");
     DIES((void)aw_run(AW_CALL(polls_itself, .cancel = true)), "by itself");
 }
 
@@ -523,32 +522,33 @@ TEST(a_fiber_that_polls_itself_is_caught) {
 static struct {
     struct waits_for_ever f;
     event polled, done;
-} abroad;
+} foreign;
 
-static aw_poll call_abroad(bool cancel) {
+static aw_poll call_foreign(bool cancel) {
     aw_waker noop = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&noop);
-    return cancel ? aw_future_cancel(&abroad.f.future, &cx) : aw_future_poll(&abroad.f.future, &cx);
+    return cancel ? aw_future_cancel(&foreign.f.future, &cx)
+                  : aw_future_poll(&foreign.f.future, &cx);
 }
 
-static void *poll_abroad(void *arg) {
+static void *poll_foreign(void *arg) {
     (void)arg;
-    CHECK_EQ(call_abroad(false), AW_PENDING);
-    event_post(&abroad.polled);
-    event_wait(&abroad.done);
-    CHECK_EQ(call_abroad(true), AW_CANCELLED);
+    CHECK_EQ(call_foreign(false), AW_PENDING);
+    event_post(&foreign.polled);
+    event_wait(&foreign.done);
+    CHECK_EQ(call_foreign(true), AW_CANCELLED);
     return NULL;
 }
 
 TEST(a_fiber_that_is_polled_by_another_thread_than_its_first_is_caught) {
-    event_init(&abroad.polled);
-    event_init(&abroad.done);
-    abroad.f = AW_CALL(waits_for_ever);
-    CHECK_EQ(aw_run(AW_CALL(square, .n = 2)), 4); /* this thread has stacks too */
-    pthread_t thread = thread_start(poll_abroad, NULL);
-    event_wait(&abroad.polled);
-    DIES(call_abroad(false), "'waits_for_ever' was first polled by another thread");
-    DIES(call_abroad(true), "fibers stay on theirs");
-    event_post(&abroad.done);
+    event_init(&foreign.polled);
+    event_init(&foreign.done);
+    foreign.f = AW_CALL(waits_for_ever);
+    CHECK_EQ(aw_run(AW_CALL(square, .n = 2)), 4); /* this thread has used a stack too */
+    pthread_t thread = thread_start(poll_foreign, NULL);
+    event_wait(&foreign.polled);
+    DIES(call_foreign(false), "'waits_for_ever' was first polled by another thread");
+    DIES(call_foreign(true), "a fiber stays on its first thread");
+    event_post(&foreign.done);
     thread_end(thread);
 }

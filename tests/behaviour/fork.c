@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * The child of a fork: a runtime that was made before is not run there. Everything but giving memory back is
- * refused, nothing hangs on what threads that are gone have left, and new runtimes work. */
+ * The child of a fork cannot run a runtime that was made before. Everything but freeing memory
+ * is refused, nothing hangs on locks of threads that do not exist in the child, and new runtimes
+ * work. */
 #define _GNU_SOURCE
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/task.h"
+#include "task/task_header.h"
 #include "support/workers.h"
-#include "workers/word.h"
+#include "sched/multi/pool.h"
 
-/* So that what was spawned has begun, and nobody is in the middle of something: a lock of the test's own, its
- * allocator's say, would stay locked in the child. */
+/* Waits until the spawned tasks were polled and no thread is busy: a lock of the test itself,
+ * for example of its allocator, would stay locked in the child. So would one of the sanitizer, whose
+ * allocator a thread uses when it starts: the monitor must have started, too. */
 static void begin(aw_runtime *rt, uint32_t workers, uint32_t tasks) {
     if (workers) WAIT_UNTIL(COUNTER_SUM(rt, polls) >= tasks);
     CHECK_EQ(aw_block_on(rt, rounds(2)), 0);
+    if (workers) WAIT_UNTIL(aw__load_seq(&rt->pool->monitor_asleep));
 }
 
-static pid_t waits_for; /* 0: nobody, because this is the child */
+static pid_t waits_for; /* 0 in the child */
 
-/* True: this is the child. One that hangs is ended by the alarm. */
+/* Returns true in the child. The alarm ends a child that hangs. */
 static bool child_begins(void) {
     fflush(stdout);
     fflush(stderr);
     waits_for = fork();
     CHECK_GE(waits_for, 0);
     if (waits_for == 0) alarm(60);
-    /* It forbids threads in the child: what runs there runs on this one. */
+    /* ThreadSanitizer forbids threads in the child: everything runs on this thread. */
     if (waits_for == 0 && test_under_thread_sanitizer()) test_on_this_thread();
     return waits_for == 0;
 }
@@ -73,7 +76,7 @@ static void works(uint32_t workers) {
 
 /* ---- What is refused -------------------------------------------------------------------------- */
 
-ON_BOTH(everything_but_giving_memory_back_is_refused) {
+ON_BOTH(everything_but_freeing_memory_is_refused) {
     memory m;
     gate waiting = GATE, done = GATE;
     done.open = true;
@@ -91,8 +94,8 @@ ON_BOTH(everything_but_giving_memory_back_is_refused) {
         aw_task_abort(w);
         CHECK(!aw_task_is_finished(w));
         CHECK_STR(aw_task_name(w), "through");
-        CHECK_EQ(aw_run(aw_task_join(w)), -EOWNERDEAD); /* it will never end */
-        CHECK_EQ(aw_run(aw_task_join(d)), 0);           /* that one has */
+        CHECK_EQ(aw_run(aw_task_join(w)), -EOWNERDEAD); /* never ends */
+        CHECK_EQ(aw_run(aw_task_join(d)), 0);           /* has ended */
         CHECK_EQ(d->out, 7);
         CHECK_EQ(aw_runtime_describe(rt, text, sizeof text), 0);
         CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(3600)), 1);
@@ -139,8 +142,8 @@ ON_BOTH(an_entered_runtime_counts_as_none) {
     aw_runtime_free(rt);
 }
 
-/* The sleeper's way to wake may reach into the parent. */
-TEST(nobody_is_woken_from_the_child) {
+/* The runtime's own unpark function may have an effect in the parent. */
+TEST(no_thread_is_woken_from_the_child) {
     host h;
     gate g = GATE;
     host_start(&h, NULL);
@@ -153,10 +156,10 @@ TEST(nobody_is_woken_from_the_child) {
         aw_waker_wake(waker);
         aw_task_abort(t);
         aw_task_drop(t);
-        aw_runtime_release((aw_runtime_hold(h.rt), h.rt));
+        aw_runtime_unhold((aw_runtime_hold(h.rt), h.rt));
         is_refused(h.rt, -EOWNERDEAD);
         CHECK_EQ(h.sleeper.unparks, unparks);
-        aw_runtime_free(h.rt); /* another thread was running it: it stays as it is */
+        aw_runtime_free(h.rt); /* another thread was running it: nothing is freed */
     });
     aw_waker_drop(waker);
     aw_task_drop(t);
@@ -166,16 +169,16 @@ TEST(nobody_is_woken_from_the_child) {
 
 /* ---- Memory ----------------------------------------------------------------------------------- */
 
-/* In the child the tasks are freed without having been asked, and with them the runtime. */
-ON_BOTH(freeing_it_gives_the_memory_back_and_runs_nothing) {
+/* In the child the tasks are freed without being cancelled, and the runtime with them. */
+ON_BOTH(freeing_a_runtime_frees_its_memory_and_runs_nothing) {
     enum { TASKS = 200 };
     static gate g[TASKS];
-    static AW_TASK_STORAGE(struct through) room;
+    static AW_TASK_STORAGE(struct through) storage;
     memory m;
     aw_runtime *rt = new_runtime(workers, &m, NULL);
     aw_runtime *previous = aw_enter(rt);
     gate stored = GATE;
-    aw_task_drop(aw_spawn_in(&room, through(&stored)));
+    aw_task_drop(aw_spawn_in(&storage, through(&stored)));
     aw_leave(previous);
     for (int i = 0; i < TASKS; i++) {
         g[i] = (gate)GATE;
@@ -187,11 +190,11 @@ ON_BOTH(freeing_it_gives_the_memory_back_and_runs_nothing) {
     for (int i = 0; i < TASKS; i++)
         gate_wait(&g[i], 1);
     gate_wait(&stored, 1);
-    if (workers) gate_wait(&late, 1); /* else nobody has looked at it yet */
+    if (workers) gate_wait(&late, 1); /* else it has not been polled yet */
     for (int i = 0; i < 2; i++)
         IN_CHILD({
             for (int k = 0; k < TASKS; k++)
-                gate_forget(&g[k]); /* the clone that the task keeps outside of its frame */
+                gate_forget(&g[k]); /* the waker that is kept outside of the task */
             gate_forget(&stored);
             gate_forget(&late);
             if (i)
@@ -199,7 +202,7 @@ ON_BOTH(freeing_it_gives_the_memory_back_and_runs_nothing) {
             else
                 aw_runtime_free(rt);
             CHECK_EQ(memory_in_use(&m), 0);
-            CHECK(aw_task_storage_free(&room));
+            CHECK(aw_task_storage_free(&storage));
             CHECK_EQ(g[0].cancels + late.cancels, 0);
         });
     aw_runtime_free(rt);
@@ -214,7 +217,7 @@ ON_BOTH(handles_and_wakers_may_outlive_it_in_the_child_too) {
     begin(rt, workers, 2);
     gate_open(&b);
     CHECK_EQ(JOIN_STATUS(rt, done), 0);
-    /* A worker that is about to give its reference back would never come to that in the child. */
+    /* A worker that is about to drop its reference would never do so in the child. */
     if (workers) WAIT_UNTIL(LOAD(aw__task_of(&done->future)->word) / AW__W_REF == 1);
     aw_waker w = gate_waker(&a);
     IN_CHILD({
@@ -239,7 +242,7 @@ ON_BOTH(handles_and_wakers_may_outlive_it_in_the_child_too) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* ---- New ones --------------------------------------------------------------------------------- */
+/* ---- New runtimes ----------------------------------------------------------------------------- */
 
 ON_BOTH(new_runtimes_work_in_the_child) {
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
@@ -248,22 +251,22 @@ ON_BOTH(new_runtimes_work_in_the_child) {
     begin(rt, workers, 1);
     IN_CHILD({
         works(0);
-        if (!test_under_thread_sanitizer()) works(2); /* it forbids threads in the child */
+        if (!test_under_thread_sanitizer()) works(2); /* which forbids threads in the child */
         aw_runtime_free(rt);
         works(0);
-        aw_runtime *own = new_runtime(0, NULL, NULL); /* a fork later it is refused as well */
+        aw_runtime *second = new_runtime(0, NULL, NULL); /* refused too, after another fork */
         IN_CHILD({
-            is_refused(own, -EOWNERDEAD);
+            is_refused(second, -EOWNERDEAD);
             works(0);
         });
-        CHECK_EQ(aw_block_on(own, rounds(2)), 0);
-        aw_runtime_free(own);
+        CHECK_EQ(aw_block_on(second, rounds(2)), 0);
+        aw_runtime_free(second);
     });
     aw_runtime_free(rt);
     CHECK_EQ(g.ends, 1);
 }
 
-/* ---- While others are busy -------------------------------------------------------------------- */
+/* ---- While other threads are busy ------------------------------------------------------------- */
 
 typedef struct busy {
     aw_runtime *rt;
@@ -271,7 +274,7 @@ typedef struct busy {
     gate gates[4];
 } busy;
 
-/* Takes every lock there is, on and on. */
+/* Takes the runtime's locks again and again. */
 static void be_busy(void *arg, int index, uint64_t *random) {
     busy *b = arg;
     while (!LOAD(b->stop)) {
@@ -283,7 +286,7 @@ static void be_busy(void *arg, int index, uint64_t *random) {
         if (aw_future_poll(&join.future, &cx) == AW_PENDING) aw_future_cancel(&join.future, &cx);
         gate_wake(&b->gates[index]);
         if (chance(random, 2)) aw_task_abort(h);
-        if (chance(random, 16)) /* not faster than they are run */
+        if (chance(random, 16)) /* spawns no faster than the tasks run */
             WAIT_UNTIL(aw_task_is_finished(h) || LOAD(b->stop));
         aw_task_drop(h);
     }
@@ -296,10 +299,10 @@ static void *run_it(void *arg) {
     return NULL;
 }
 
-ON_BOTH(a_child_never_hangs_on_what_threads_have_left) {
+ON_BOTH(a_child_never_hangs_on_locks_of_threads_that_are_gone) {
     uint64_t random = test_seed();
     static busy b;
-    storm s;
+    thread_group s;
     memset(&b, 0, sizeof b);
     b.rt = new_runtime(workers, NULL, NULL);
     for (int i = 0; i < 4; i++) {
@@ -314,8 +317,8 @@ ON_BOTH(a_child_never_hangs_on_what_threads_have_left) {
     aw_waker w = gate_waker(&mine);
     pthread_t runner = pthread_self();
     if (!workers) runner = thread_start(run_it, &b);
-    storm_make(&s, 3, &random, be_busy, &b);
-    storm_go(&s);
+    thread_group_create(&s, 3, &random, be_busy, &b);
+    thread_group_go(&s);
     for (int i = 0; i < test_scale(150); i++)
         IN_CHILD({
             is_refused(b.rt, -EOWNERDEAD);
@@ -329,14 +332,14 @@ ON_BOTH(a_child_never_hangs_on_what_threads_have_left) {
             works(0);
         });
     STORE(b.stop, 1);
-    storm_end(&s);
+    thread_group_join(&s);
     if (!workers) thread_end(runner);
     aw_waker_drop(w);
     aw_task_drop(h);
     aw_runtime_free(b.rt);
 }
 
-/* The children of programs: nothing of ours is in their way. */
+/* A child that calls exec: the runtime must not be in its way. */
 static void run_true(void) {
     pid_t child = fork();
     CHECK_GE(child, 0);
@@ -365,18 +368,35 @@ AW_ASYNC(int, runs_programs, int i; aw_yield pause;) {
 
 ON_BOTH(threads_and_tasks_fork_and_exec_while_it_runs) {
     uint64_t random = test_seed();
-    storm s;
+    thread_group s;
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
     struct runs_programs *h = aw_spawn_on(rt, AW_CALL(runs_programs));
-    storm_make(&s, 3, &random, fork_and_exec, NULL);
-    storm_go(&s);
+    thread_group_create(&s, 3, &random, fork_and_exec, NULL);
+    thread_group_go(&s);
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     for (int i = 0; i < test_scale(100); i++) {
         struct rounds *r = aw_spawn_on(rt, rounds(5));
         CHECK_EQ(JOIN_STATUS(rt, r), 0);
         aw_task_drop(r);
     }
-    storm_end(&s);
+    thread_group_join(&s);
     aw_task_drop(h);
+    aw_runtime_free(rt);
+}
+
+/* The inbox of an embedded runtime is in the state of a sleeping owner while its loop sleeps. */
+TEST(an_embedded_runtime_can_be_freed_in_the_child) {
+    ON_THIS_THREAD("workers cannot be embedded");
+    memory m;
+    gate g = GATE;
+    aw_runtime *rt = new_runtime(0, &m, NULL);
+    CHECK_GE(aw_runtime_fd(rt), 0);
+    struct through *t = aw_spawn_on(rt, through(&g));
+    CHECK_EQ(aw_runtime_run_once(rt), 0);
+    IN_CHILD({
+        aw_runtime_free(rt);
+        aw_task_drop(t);
+    });
+    aw_task_drop(t);
     aw_runtime_free(rt);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Join and try_join over a fixed set of unlike futures: what they give, whom they poll and in which
- * order. Cancellation is in cancel_*.c. */
+ * Join and try_join of a fixed set of different futures: their outputs, which children they
+ * poll, and in which order. Cancellation is in cancel_*.c. */
 #include <errno.h>
 
-#include "support/subject.h"
+#include "support/composites.h"
 
 typedef AW_JOIN(struct leaf, aw_ready_ptr, aw_yield) unlike;
 typedef AW_JOIN(struct leaf) one;
@@ -22,7 +22,7 @@ TEST(a_join_gives_the_outputs_of_unlike_futures_in_its_members) {
     CHECK_EQ(j.f0.out, s.out);
     CHECK(j.f1.out == &x);
     script_take(&s);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_join_does_nothing_before_it_is_polled) {
@@ -32,7 +32,7 @@ TEST(a_join_does_nothing_before_it_is_polled) {
     CHECK_EQ(drive_poll(&j.future), AW_READY);
     CHECK_EQ(s.polls, 1);
     script_take(&s);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_join_polls_each_child_until_it_ends_and_not_once_more) {
@@ -49,12 +49,12 @@ TEST(a_join_polls_each_child_until_it_ends_and_not_once_more) {
         CHECK_EQ(s[i].polls, i + 1);
         script_take(&s[i]);
     }
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 /* ---- Order ------------------------------------------------------------------------------------ */
 
-/* Which of the three was called first in the latest walk. */
+/* The child that was called first in the latest poll. */
 static int first_called(void) {
     int first = 0;
     for (int i = 1; i < 3; i++)
@@ -73,7 +73,7 @@ static int first_called(void) {
         for (int i = 0; i < 3; i++)                                                                \
             CHECK_EQ(seen[i], 3);                                                                  \
         CHECK_EQ(drive_cancel(f), AW_CANCELLED);                                                   \
-        subject_check_gone();                                                                      \
+        subject_check_released();                                                                  \
     }
 ROTATES(a_join)
 ROTATES(a_join_by_reference)
@@ -92,7 +92,7 @@ TEST(a_biased_join_goes_top_to_bottom_each_time) {
         CHECK_LT(child(1)->called_at, child(2)->called_at);
     }
     CHECK_EQ(drive_cancel(f), AW_CANCELLED);
-    subject_check_gone();
+    subject_check_released();
 }
 
 /* A child that always finds work uses up the whole budget of a poll. */
@@ -125,13 +125,13 @@ TEST(a_greedy_child_of_a_join_does_not_starve_the_others) {
                                AW_CALL(greedy, .done = &done[2]));
     for_a_while s = AW_SELECT_OF(for_a_while, j, AW_CALL(stop_after, .n = 300));
     CHECK_EQ(aw_block_on_future(rt, &s.future), 0);
-    long least = done[0], most = done[0];
+    long min_done = done[0], max_done = done[0];
     for (int i = 1; i < 3; i++) {
-        if (done[i] < least) least = done[i];
-        if (done[i] > most) most = done[i];
+        if (done[i] < min_done) min_done = done[i];
+        if (done[i] > max_done) max_done = done[i];
     }
-    CHECK_GT(least, 0);
-    CHECK_LE(most - least, 3 * 128); /* a turn or two */
+    CHECK_GT(min_done, 0);
+    CHECK_LE(max_done - min_done, 3 * 128); /* the budget of a few polls */
     aw_runtime_free(rt);
 }
 
@@ -146,7 +146,7 @@ TEST(a_try_join_without_an_error_gives_all_outputs) {
     CHECK(j.f1.out == &x);
     script_take(&a);
     script_take(&b);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 #define FIRST_ERROR_IN_TIME(kind)                                                                  \
@@ -160,8 +160,8 @@ TEST(a_try_join_without_an_error_gives_all_outputs) {
         CHECK_EQ(drive_wakes(), 1);                                                                \
         CHECK_EQ(drive_poll(f), AW_READY);                                                         \
         CHECK_EQ(*(int *)aw_future_out(f), -EIO);                                                  \
-        CHECK_EQ(child(0)->gone, 1);                                                               \
-        CHECK_EQ(child(1)->gone, 1);                                                               \
+        CHECK_EQ(child(0)->cancelled, 1);                                                          \
+        CHECK_EQ(child(1)->cancelled, 1);                                                          \
         subject_discard();                                                                         \
     }
 EVERY_TRY_JOIN(FIRST_ERROR_IN_TIME)
@@ -216,10 +216,10 @@ TEST(a_group_may_be_moved_and_spawned_before_its_first_poll) {
         script_take(child(i));
     aw_task_drop(task);
     aw_runtime_free(rt);
-    subject_check_gone();
+    subject_check_released();
 }
 
-static void poll_at_another_place(void) {
+static void poll_at_another_address(void) {
     subject_make(a_join, (struct script){.pends = NEVER});
     CHECK_EQ(drive_poll(subject.future), AW_PENDING);
     static leaf_join elsewhere;
@@ -228,7 +228,7 @@ static void poll_at_another_place(void) {
 }
 
 TEST(a_group_that_moves_after_its_first_poll_is_caught) {
-    DIES(poll_at_another_place(), "was moved after its first poll");
+    DIES(poll_at_another_address(), "was moved after its first poll");
 }
 
 /* ---- By reference ----------------------------------------------------------------------------- */
@@ -239,8 +239,8 @@ AW_ASYNC(int, members, struct script *s; struct leaf a, b; struct relay c; aw_gr
     self->b = leaf(&self->s[1]);
     self->c = AW_CALL(relay, .script = &self->s[2]);
     AW_AWAIT(self->j, aw_join_refs(&self->a, &self->b, &self->c));
-    ledger_give_back(self->a.out);
-    ledger_give_back(self->b.out);
+    ownership_release(self->a.out);
+    ownership_release(self->b.out);
     AW_RETURN(self->c.out);
     AW_END;
 }
@@ -251,31 +251,31 @@ TEST(a_join_by_reference_runs_members_of_the_frame) {
     CHECK_EQ(drive_poll_to_end(&f.future), AW_READY);
     CHECK_EQ(f.out, s[2].out);
     script_take(&s[2]);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(erased_code_makes_groups_of_pointers) {
     struct script s[2] = {{.pends = 0}, {.pends = 0, .error = -EIO}};
     struct leaf a = leaf(&s[0]), b = leaf(&s[1]);
-    aw_group g = aw_group_of(&aw_try_join_type, false, 2, (aw_future *[]){&a.future, &b.future});
+    aw_group g = aw_group_of(&aw_try_join_type, false, (aw_future *[]){&a.future, &b.future}, 2);
     CHECK_EQ(drive_poll(&g.future), AW_READY);
     CHECK_EQ(g.out, -EIO);
     CHECK_EQ(s[0].discards, 1);
-    g = aw_group_of(&aw_join_type, false, 0, NULL);
+    g = aw_group_of(&aw_join_type, false, NULL, 0);
     CHECK_EQ(drive_poll(&g.future), AW_READY);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 static void nine(void) {
-    aw_future *nobody[9] = {NULL};
-    aw_group_of(&aw_join_type, false, 9, nobody);
+    aw_future *none[9] = {NULL};
+    aw_group_of(&aw_join_type, false, none, 9);
 }
 
 TEST(a_group_of_more_than_eight_is_refused) {
     DIES(nine(), "at most 8");
 }
 
-/* One of the members was awaited before, by itself. */
+/* One of the children was polled before, by itself. */
 TEST(a_join_by_reference_takes_a_child_that_has_finished_as_done) {
     struct script s[2] = {{.pends = 0}, {.pends = 1, .busy = true}};
     struct leaf a = leaf(&s[0]), b = leaf(&s[1]);
@@ -285,5 +285,5 @@ TEST(a_join_by_reference_takes_a_child_that_has_finished_as_done) {
     CHECK_EQ(s[0].polls, 1);
     script_take(&s[0]);
     script_take(&s[1]);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which branch a select chooses: fair by default, repeatable from a seed, top to bottom on request. */
+ * Which branch a select chooses: fair by default, repeatable from a seed, top to bottom on
+ * request. */
 #include <errno.h>
 
-#include "support/keeping.h"
-#include "support/subject.h"
+#include "support/keep_tasks.h"
+#include "support/composites.h"
 
 typedef AW_SELECT(aw_ready, aw_ready, aw_ready) three_ready;
 #define THREE aw_ready_now(0), aw_ready_now(1), aw_ready_now(2)
 
 enum { ROUNDS = 3000 };
 
-/* Selects among branches that are all ready, again and again, and writes down who won. */
+/* Selects among branches that are all ready, again and again, and records the winners. */
 AW_ASYNC(int, choose, char *winners; int n; bool biased; three_ready s;) {
     AW_BEGIN;
     for (self->n = 0; self->n < ROUNDS; self->n++) {
@@ -35,16 +36,16 @@ static void choose_with_seed(uint64_t seed, char *winners) {
 }
 
 static void check_fair(const char *winners) {
-    int won[3] = {0, 0, 0}, longest = 0, row = 0;
+    int won[3] = {0, 0, 0}, max_row = 0, row = 0;
     for (int i = 0; i < ROUNDS; i++) {
         CHECK_LT(winners[i], 3);
         won[(int)winners[i]]++;
         row = i && winners[i] == winners[i - 1] ? row + 1 : 1;
-        if (row > longest) longest = row;
+        if (row > max_row) max_row = row;
     }
     for (int i = 0; i < 3; i++)
         CHECK_GT(won[i], ROUNDS / 3 - 200);
-    CHECK_LT(longest, 30);
+    CHECK_LT(max_row, 30);
 }
 
 static char once[ROUNDS], twice[ROUNDS];
@@ -90,7 +91,7 @@ TEST(a_select_in_a_big_array_without_a_runtime_is_fair_too) {
     check_fair(once);
 }
 
-/* One child, polled anew each time with such a context. */
+/* One child, polled each time with a new context of its own. */
 AW_ASYNC(int, choose_slowly, char *winners; int n; three_ready s; aw_yield y;) {
     AW_BEGIN;
     for (self->n = 0; self->n < ROUNDS; self->n++) {
@@ -147,10 +148,10 @@ TEST(a_biased_select_by_reference_goes_top_to_bottom_too) {
     CHECK_EQ(g.out, 1 << 1);
     CHECK_EQ(aw_select_winner(&g), 1);
     script_take(&s[1]);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* While it waits it goes round, wherever it began. */
+/* While it waits, the branch that is polled first rotates. */
 TEST(a_select_begins_with_another_branch_at_each_poll) {
     subject_prepare(a_select, (struct script){.pends = NEVER});
     subject.as.select = AW_SELECT_OF(leaf_select, LEAVES3);
@@ -166,7 +167,7 @@ TEST(a_select_begins_with_another_branch_at_each_poll) {
     for (int i = 0; i < 3; i++)
         CHECK_EQ(seen[i], 3);
     CHECK_EQ(drive_cancel(f), AW_CANCELLED);
-    subject_check_gone();
+    subject_check_released();
 }
 
 /* ---- Together with the budget ----------------------------------------------------------------- */
@@ -184,8 +185,8 @@ AW_ASYNC(int, busy_select, long *rounds; bool *stop; two_sleeps s;) {
     AW_END;
 }
 
-/* A yield comes behind all that is ready, and behind a batch of turns of those who only ran out of
- * budget; but it comes. */
+/* A task that yields runs after all that are ready, and after a batch of polls of tasks that
+ * only ran out of budget; but it does run. */
 AW_ASYNC(int, watcher, long *rounds; bool *stop; int n; aw_yield y;) {
     AW_BEGIN;
     for (self->n = 1; self->n <= 50; self->n++) {
@@ -200,8 +201,8 @@ AW_ASYNC(int, watcher, long *rounds; bool *stop; int n; aw_yield y;) {
 }
 
 TEST(a_loop_of_ready_selects_lets_the_others_run_after_its_budget) {
-    ON_THIS_THREAD("it counts turns");
-    aw_runtime *rt = keeping_runtime();
+    ON_THIS_THREAD("it counts polls");
+    aw_runtime *rt = keep_tasks_runtime();
     long rounds = 0;
     bool stop = false;
     struct busy_select *task = aw_spawn_on(rt,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Connections that end: closed with something pending, inside a wake, behind the driver's back, cut off by the other
- * end, or left behind by their runtime or by the thread that began. */
+ * Connections that end: closed with operations pending, inside a wake, or behind the driver's
+ * back; reset by the peer; or with operations of a runtime or a thread that has ended. */
 #include <awake.h>
 
 #include "support/io_ends.h"
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "support/acting.h"
+#include "support/callback_waker.h"
 
 /* ---- Closing ----------------------------------------------------------------------------------- */
 
@@ -57,7 +57,8 @@ static bool is_open(int fd) {
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Otherwise the call of one who has not heard of it yet would go to somebody else's descriptor. */
+/* Otherwise an operation that has not seen the close yet would make its call on an unrelated
+ * descriptor. */
 ON_DRIVERS(a_number_is_free_when_the_last_operation_and_reference_are_gone) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -72,7 +73,7 @@ ON_DRIVERS(a_number_is_free_when_the_last_operation_and_reference_are_gone) {
         CHECK_EQ(POLL(&op, &flag), AW_PENDING);
         if (kept) aw_conn_keep(ends[1]);
         aw_close(ends[1]);
-        CHECK(is_open(fd)); /* nobody has told the operation */
+        CHECK(is_open(fd)); /* the operation has not seen the close */
         int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CHECK_NE(other, fd);
         aw_leave(before);
@@ -91,25 +92,26 @@ ON_DRIVERS(a_number_is_free_when_the_last_operation_and_reference_are_gone) {
 }
 
 static aw_conn *closed_in_a_wake;
-static void close_it(acting *self) {
+static void close_once(callback_waker *self) {
     (void)self;
     aw_conn *c = __atomic_exchange_n(&closed_in_a_wake, NULL, __ATOMIC_ACQ_REL);
     if (c) aw_close(c);
 }
 
-/* The waker that is woken is that of an operation on it. Woken by a close it closes once more, what was kept. */
+/* The waker of a pending operation closes the connection. With `by_close` it is woken by a
+ * close, and closes a second time, through a reference that was kept. */
 static void close_in_a_wake(struct io_setup how, bool by_close) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
     aw_conn *ends[2];
-    acting a, other;
+    callback_waker a, other;
     char to[2];
-    acting_init(&a, close_it);
-    acting_init(&other, close_it); /* the byte is for one of them */
+    callback_waker_init(&a, close_once);
+    callback_waker_init(&other, close_once); /* the byte is for one of them */
     io_pair(ends);
     aw_io first = aw_read(ends[1], &to[0], 1), second = aw_read(ends[1], &to[1], 1);
-    CHECK_EQ(POLL_ACTING(&first, &a), AW_PENDING);
-    CHECK_EQ(POLL_ACTING(&second, &other), AW_PENDING);
+    CHECK_EQ(POLL_WITH(&first, &a), AW_PENDING);
+    CHECK_EQ(POLL_WITH(&second, &other), AW_PENDING);
     aw_leave(before);
     if (by_close) aw_conn_keep(ends[1]);
     STORE(closed_in_a_wake, ends[1]);
@@ -122,8 +124,8 @@ static void close_in_a_wake(struct io_setup how, bool by_close) {
         run_a_while(rt);
     CHECK(LOAD(closed_in_a_wake) == NULL);
     before = aw_enter(rt);
-    CHECK_EQ(POLL_ACTING(&first, &a), AW_READY);
-    CHECK_EQ(POLL_ACTING(&second, &other), AW_READY);
+    CHECK_EQ(POLL_WITH(&first, &a), AW_READY);
+    CHECK_EQ(POLL_WITH(&second, &other), AW_READY);
     CHECK(first.out == -EBADF || (first.out == 1 && !by_close));
     CHECK(second.out == -EBADF || (second.out == 1 && !by_close && first.out != 1));
     aw_leave(before);
@@ -138,8 +140,8 @@ ON_DRIVERS(a_close_wakes_without_a_lock) {
     close_in_a_wake(how, true);
 }
 
-/* Somebody closes a number that is not his, and it is used for something else. */
-ON_DRIVERS(what_is_closed_behind_the_drivers_back_leaves_nothing) {
+/* The descriptor is replaced by another one (dup2) without the driver's knowledge. */
+ON_DRIVERS(a_descriptor_closed_behind_the_drivers_back_leaks_nothing) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     int others[2];
@@ -155,18 +157,18 @@ ON_DRIVERS(what_is_closed_behind_the_drivers_back_leaves_nothing) {
         CHECK_EQ(syscall(SYS_dup2, others[0], aw_conn_fd(ends[1])), aw_conn_fd(ends[1]));
         aw_close(ends[1]);
         int n = io_join(rt, t);
-        CHECK(n == -EBADF || n == 0); /* the other one is at its end */
+        CHECK(n == -EBADF || n == 0); /* the other descriptor is at its end */
         aw_close(ends[0]);
         if (i == 20) fds = entries("/proc/self/fd"), blocks = memory_in_use(&m);
     }
     close(others[0]);
-    /* But for the drivers of workers that had none yet. */
+    /* Except for workers that have opened their driver meanwhile. */
     CHECK_LE(entries("/proc/self/fd"), fds + 2 * (size_t)how.workers);
     if (!how.workers) CHECK_LE(memory_in_use(&m), blocks);
     workers_end(rt, &m);
 }
 
-/* ---- One direction and the other ---------------------------------------------------------------- */
+/* ---- Two directions ----------------------------------------------------------------------------- */
 
 ON_DRIVERS(one_direction_does_not_hold_up_the_other) {
     memory m;
@@ -177,7 +179,7 @@ ON_DRIVERS(one_direction_does_not_hold_up_the_other) {
     fill(ends[1]);
     struct io_task *w = io_spawn(rt, aw_write(ends[1], "x", 1));
     io_wait_for(rt, ends[1], 1, 1);
-    for (int i = 0; i < 5; i++) { /* it reads while the write waits */
+    for (int i = 0; i < 5; i++) { /* reads while the write waits */
         struct io_task *r = io_spawn(rt, aw_read(ends[1], to, 1));
         io_wait_for(rt, ends[1], 0, 1);
         CHECK_EQ(write(aw_conn_fd(ends[0]), "y", 1), 1);
@@ -187,7 +189,7 @@ ON_DRIVERS(one_direction_does_not_hold_up_the_other) {
     struct io_task *r = io_spawn(rt, aw_read(ends[1], to, 1));
     io_wait_for(rt, ends[1], 0, 1);
     drain_fd(aw_conn_fd(ends[0]));
-    CHECK_EQ(io_join(rt, w), 1); /* and writes while the read does */
+    CHECK_EQ(io_join(rt, w), 1); /* writes while the read waits */
     io_wait_for(rt, ends[1], 0, 1);
     CHECK_EQ(write(aw_conn_fd(ends[0]), "z", 1), 1);
     CHECK_EQ(io_join(rt, r), 1);
@@ -215,7 +217,7 @@ ON_DRIVERS(a_shutdown_does_not_wait_for_what_is_in_the_way) {
     workers_end(rt, &m);
 }
 
-/* Two who know nothing of each other, as libraries do. */
+/* Two independent users of one descriptor, for example two libraries. */
 ON_DRIVERS(a_descriptor_may_be_waited_for_in_two_connections) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -227,7 +229,7 @@ ON_DRIVERS(a_descriptor_may_be_waited_for_in_two_connections) {
     struct io_task *a = io_spawn(rt, aw_readable(first)), *b = io_spawn(rt, aw_readable(second));
     io_wait_for(rt, first, 0, 1);
     io_wait_for(rt, second, 0, 1);
-    aw_conn_drop(first); /* its task has it still */
+    aw_conn_drop(first); /* its task still has a reference */
     CHECK_EQ(write(fds[0], "x", 1), 1);
     CHECK_EQ(io_join(rt, a), 0);
     CHECK_EQ(io_join(rt, b), 0);
@@ -237,7 +239,7 @@ ON_DRIVERS(a_descriptor_may_be_waited_for_in_two_connections) {
     workers_end(rt, &m);
 }
 
-/* And nobody sleeps. */
+/* While this task yields, the runtime never sleeps. */
 AW_ASYNC(int, yield_until, const uint32_t *done; aw_yield pause;) {
     AW_BEGIN;
     while (!LOAD(*self->done))
@@ -245,7 +247,7 @@ AW_ASYNC(int, yield_until, const uint32_t *done; aw_yield pause;) {
     AW_RETURN(0);
     AW_END;
 }
-AW_ASYNC(int, read_and_say, aw_conn *conn; uint32_t * done; char to; aw_io io;) {
+AW_ASYNC(int, read_and_signal, aw_conn *conn; uint32_t * done; char to; aw_io io;) {
     AW_BEGIN;
     AW_AWAIT(self->io, aw_read(self->conn, &self->to, 1));
     STORE(*self->done, 1);
@@ -259,7 +261,8 @@ ON_DRIVERS(a_task_that_only_yields_lets_bytes_through) {
     aw_conn *ends[2];
     uint32_t done = 0;
     io_pair(ends);
-    struct read_and_say *t = aw_spawn_on(rt, AW_CALL(read_and_say, .conn = ends[1], .done = &done));
+    struct read_and_signal *t = aw_spawn_on(
+        rt, AW_CALL(read_and_signal, .conn = ends[1], .done = &done));
     io_wait_for(rt, ends[1], 0, 1);
     CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
     struct yield_until *y = aw_spawn_on(rt, AW_CALL(yield_until, .done = &done));
@@ -272,7 +275,7 @@ ON_DRIVERS(a_task_that_only_yields_lets_bytes_through) {
     workers_end(rt, &m);
 }
 
-/* ---- The other end ------------------------------------------------------------------------------ */
+/* ---- The peer ends ------------------------------------------------------------------------------ */
 
 static char large[1 << 16];
 
@@ -295,12 +298,12 @@ ON_DRIVERS(a_reset_ends_what_waits) {
     struct write_on *w = aw_spawn_on(rt, AW_CALL(write_on, .conn = ends[1]));
     io_wait_for(rt, ends[1], 0, 1);
     io_wait_for(rt, ends[1], 1, 1);
-    cut_off(ends[0]);
+    reset_on_close(ends[0]);
     aw_close(ends[0]);
     int first = io_join(rt, r);
     CHECK_EQ(join_status(rt, &w->future), 0);
     int second = aw_task_take(w);
-    /* The error is told once. */
+    /* The kernel reports the error once. */
     CHECK(first == -ECONNRESET || first == 0);
     CHECK(second == -ECONNRESET || second == -EPIPE);
     CHECK(first == -ECONNRESET || second == -ECONNRESET);
@@ -327,10 +330,10 @@ ON_DRIVERS(a_reset_may_come_at_any_moment) {
     memory m;
     uint64_t random = test_seed();
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    for (int i = 0; i < storm_rounds(40); i++) {
+    for (int i = 0; i < stress_rounds(40); i++) {
         aw_conn *ends[2];
         tcp_pair(ends);
-        aw_conn_keep(ends[0]); /* of the tasks, which come back to it */
+        aw_conn_keep(ends[0]); /* for the tasks, which drop it at their end */
         aw_conn_keep(ends[1]);
         struct talk *a = aw_spawn_on(rt, AW_CALL(talk, .conn = ends[0])),
                     *b = aw_spawn_on(rt, AW_CALL(talk, .conn = ends[1]));
@@ -341,12 +344,12 @@ ON_DRIVERS(a_reset_may_come_at_any_moment) {
         else
             CHECK_EQ(aw_block_on(rt, yields(rounds)), 0);
         int which = (int)(test_random(&random) % 2);
-        cut_off(ends[which]);
+        reset_on_close(ends[which]);
         aw_close(ends[which]);
         CHECK_EQ(join_status(rt, &a->future), 0);
         CHECK_EQ(join_status(rt, &b->future), 0);
-        int own = aw_task_take(which ? b : a), far = aw_task_take(which ? a : b);
-        CHECK(own == -EBADF || own == -EPIPE || own == -ECONNRESET);
+        int near = aw_task_take(which ? b : a), far = aw_task_take(which ? a : b);
+        CHECK(near == -EBADF || near == -EPIPE || near == -ECONNRESET);
         CHECK(far == -ECONNRESET || far == -EPIPE || far == 0);
         aw_close(ends[!which]);
     }
@@ -362,7 +365,7 @@ ON_DRIVERS(nothing_raises_a_signal) {
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         aw_conn *ends[2];
         pairs[i](ends);
-        if (pairs[i] == tcp_pair) cut_off(ends[1]);
+        if (pairs[i] == tcp_pair) reset_on_close(ends[1]);
         aw_close(ends[1]);
         int n = aw_block_on(rt, aw_writev(ends[0], parts, 2));
         CHECK(n == -EPIPE || n == -ECONNRESET);
@@ -374,7 +377,7 @@ ON_DRIVERS(nothing_raises_a_signal) {
     workers_end(rt, NULL);
 }
 
-/* And when the other end goes away while the write waits. */
+/* Also when the peer closes while the write waits. */
 ON_DRIVERS(a_write_that_waits_raises_no_signal) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
@@ -395,7 +398,7 @@ ON_DRIVERS(a_write_that_waits_raises_no_signal) {
     workers_end(rt, NULL);
 }
 
-/* ---- Left behind -------------------------------------------------------------------------------- */
+/* ---- The runtime or the thread ends ------------------------------------------------------------- */
 
 struct waits {
     aw_runtime *rt;
@@ -434,19 +437,19 @@ AW_ASYNC(int, read_impatiently, aw_conn *conn; const uint32_t *stop; AW_TIMEOUT(
     AW_BEGIN;
     while (!LOAD(*self->stop)) {
         AW_AWAIT_FOR(self->t, 20000, aw_read(self->conn, &self->to, 1));
-        /* It was with the other runtime, which has ended. */
+        /* It waited on the driver of the other runtime, which has ended. */
         CHECK(self->t.out == -ETIMEDOUT || self->t.inner.out == -ESHUTDOWN);
     }
     AW_RETURN(0);
     AW_END;
 }
 
-/* The driver of the first one to wait is everybody's, until that one's runtime ends. */
+/* All waits on a connection use the driver of the first, until the runtime of that driver ends. */
 ON_DRIVERS(a_connection_goes_on_when_the_runtime_of_its_driver_ends) {
     memory m, other;
     enum { READERS = 3 };
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    for (int i = 0; i < storm_rounds(20); i++) {
+    for (int i = 0; i < stress_rounds(20); i++) {
         aw_runtime *first = io_runtime((struct io_setup){how.driver, 1, false}, &other, NULL);
         struct read_impatiently *readers[READERS];
         aw_conn *ends[2];
@@ -477,7 +480,8 @@ static void *run_on_a_thread(void *arg) {
     return NULL;
 }
 
-/* What the system was given by a thread that has ended comes back, and is given again. */
+/* Operations submitted by a thread that has ended complete as cancelled, and are submitted
+ * again. */
 ON_DRIVERS(the_thread_that_ran_the_runtime_may_end) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -497,7 +501,8 @@ ON_DRIVERS(the_thread_that_ran_the_runtime_may_end) {
     workers_end(rt, &m);
 }
 
-/* A plain thread waits for a while, gives up and ends: what it did for others on the way goes on. */
+/* A plain thread waits for a while, times out and ends: what it submitted for other waiters goes
+ * on. */
 static void *give_up_on_a_thread(void *arg) {
     struct waits *w = arg;
     char to;
@@ -523,12 +528,12 @@ ON_DRIVERS(threads_that_give_up_take_nothing_with_them) {
     char to = 0;
     io_pair(ends);
     io_pair(others);
-    for (int i = 0; i < storm_rounds(50); i++) {
+    for (int i = 0; i < stress_rounds(50); i++) {
         struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
         if (i % 2) io_wait_for(rt, ends[1], 0, 1);
         struct waits w = {.rt = rt, .conn = others[1]};
         pthread_t thread = thread_start(give_up_on_a_thread, &w);
-        CHECK_EQ(aw_block_on(rt, AW_CALL(until, .done = &w.done)), 0); /* somebody has to run it */
+        CHECK_EQ(aw_block_on(rt, AW_CALL(until, .done = &w.done)), 0); /* drives the runtime */
         thread_end(thread);
         CHECK_EQ(w.out, -ETIMEDOUT);
         CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
@@ -543,7 +548,7 @@ ON_DRIVERS(threads_that_give_up_take_nothing_with_them) {
 
 /* ---- Connecting --------------------------------------------------------------------------------- */
 
-/* A listener whose queue is full: the next one who connects has to wait. */
+/* A listener with a full backlog: the next connect has to wait. */
 struct crowd {
     int listener, fds[8], count;
     struct sockaddr_in at;
@@ -557,7 +562,7 @@ static bool crowd_begin(struct crowd *c) {
         CHECK(connect(fd, (struct sockaddr *)&c->at, sizeof c->at) == 0 || errno == EINPROGRESS);
         c->fds[c->count] = fd;
         if (poll(&p, 1, 20) == 1) continue;
-        close(fd); /* it waits: so will who comes next */
+        close(fd); /* it waits: so will the next connect */
         return true;
     }
     return false;
@@ -576,11 +581,12 @@ struct connects {
 static void *connect_for_a_while(void *arg) {
     struct connects *c = arg;
     io_wait_for(c->rt, c->conn, 1, 1);
-    CHECK_EQ(aw_block_on(c->rt, rounds(3)), 0); /* the system has it */
+    CHECK_EQ(aw_block_on(c->rt, rounds(3)), 0); /* it is submitted */
     return NULL;
 }
 
-/* It was begun before, and is asked for again. What the system has lost it sends again after a second. */
+/* A connect that is in progress already is submitted again. The kernel retransmits after a
+ * second. */
 static void connect_while_a_thread_ends(const char *driver) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){driver, 0, false}, &m, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a driver promises to those above it, each backend by itself: an interrupt ends a sleep, whoever looks into
- * the driver meanwhile, and the child of a fork gives back nothing but its own. */
-#include "core/alloc.h"
+ * What each backend promises to the layers above: an interrupt ends a sleep, whichever thread
+ * polls the driver meanwhile, and the child of a fork frees only what is its own. */
+#include "base/allocate.h"
 
 #include "support/io.h"
 
@@ -53,60 +53,60 @@ ON_BACKENDS(an_interrupt_ends_the_next_sleep) {
         d->type->interrupt(d);
         CHECK(!sleeps(d, AW_SEC(10)));
     }
-    while (!sleeps(d, 1000000)) /* what is left over ends, too */
+    while (!sleeps(d, 1000000)) /* leftover interrupts are used up */
         ;
     driver_end(d);
 }
 
-static void *turn(void *arg) {
-    aw__driver_turn(arg);
+static void *poll_once(void *arg) {
+    aw__driver_poll(arg);
     return NULL;
 }
 
-/* Its owner has said that it will sleep, but does not yet. */
-ON_BACKENDS(an_interrupt_is_not_lost_to_another_who_looks) {
+/* The owner has announced its sleep, but does not sleep yet. */
+ON_BACKENDS(an_interrupt_is_not_lost_to_another_thread_that_polls) {
     aw__driver *d = driver_new(type);
     for (int i = 0; i < 20; i++) {
         while (!sleeps(d, 1000000))
             ;
         d->type->interrupt(d);
-        on_a_thread(turn, d);
+        on_a_thread(poll_once, d);
         CHECK(!sleeps(d, AW_SEC(10)));
     }
     driver_end(d);
 }
 
-static void *turn_for_ever(void *arg) {
+static void *poll_until_stopped(void *arg) {
     struct {
         aw__driver *d;
         uint32_t stop;
     } *a = arg;
     while (!LOAD(a->stop))
-        aw__driver_turn(a->d);
+        aw__driver_poll(a->d);
     return NULL;
 }
 
-ON_BACKENDS(no_interrupt_is_lost_beside_one_who_looks_all_the_time) {
+ON_BACKENDS(no_interrupt_is_lost_while_another_thread_polls_all_the_time) {
     struct {
         aw__driver *d;
         uint32_t stop;
     } a = {driver_new(type), 0};
-    pthread_t looks = thread_start(turn_for_ever, &a);
-    for (int i = 0; i < storm_rounds(300); i++) {
+    pthread_t poller = thread_start(poll_until_stopped, &a);
+    for (int i = 0; i < stress_rounds(300); i++) {
         a.d->type->interrupt(a.d);
         CHECK(!sleeps(a.d, AW_SEC(10)));
     }
     STORE(a.stop, 1);
-    thread_end(looks);
+    thread_end(poller);
     driver_end(a.d);
 }
 
-/* What it had handed to the system goes with it. */
-ON_BACKENDS(an_interrupt_is_not_lost_when_a_thread_that_looked_has_ended) {
+/* The kernel cancels what that thread has submitted. */
+ON_BACKENDS(an_interrupt_is_not_lost_when_a_thread_that_polled_has_ended) {
     aw__driver *d = driver_new(type);
-    on_a_thread(turn, d);
+    on_a_thread(poll_once, d);
     for (int i = 0; i < 20; i++) {
-        on_a_thread(turn, d);
+        on_a_thread(poll_once, d);
         d->type->interrupt(d);
         CHECK(!sleeps(d, AW_SEC(10)));
     }
@@ -115,7 +115,8 @@ ON_BACKENDS(an_interrupt_is_not_lost_when_a_thread_that_looked_has_ended) {
 
 /* ---- The child of a fork ----------------------------------------------------------------------- */
 
-/* Memory that a driver shares with the system is not there in the child: others may have taken its place. */
+/* Memory that a driver shares with the kernel is not mapped in the child: other mappings may be
+ * at its address. */
 static void use_memory_and_free(aw__driver *d) {
     enum { BLOCKS = 64 };
     static char *blocks[BLOCKS];

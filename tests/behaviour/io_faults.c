@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A system that interrupts, moves a byte at a time, has no memory and no numbers left: nothing is lost, nothing is left
- * behind, and nobody asks again and again. */
+ * A kernel that interrupts calls, moves a byte at a time, and runs out of memory and
+ * descriptors: nothing is lost, nothing leaks, and nothing retries in a busy loop. */
 #define _GNU_SOURCE
 #include "support/io_ends.h"
 
@@ -83,23 +83,23 @@ static uint64_t io_calls(aw_runtime *rt) {
     return c.calls;
 }
 
-/* ---- What the system does not notice ------------------------------------------------------------- */
+/* ---- Shutdowns that the kernel overlooks --------------------------------------------------------- */
 
-/* Who waits to write on a full Unix socket is woken by a shutdown, but not told that it is writable: so the system
- * overlooks one that is about to wait. Here the first so many waits notice nothing. In one block_on: who leaves one has all
- * come back. */
+/* A shutdown wakes the writes that wait on a full Unix socket, but does not make it writable: so
+ * it misses a write that is only about to wait. Here the first `overlooked` submissions miss it.
+ * All of it in one block_on, because leaving it drains the ring. */
 AW_ASYNC(int, write_to_what_is_shut_down, aw_runtime *rt; aw_conn * conn; int never; int overlooked;
          struct io_task * task; struct io_until_waiting until; aw_io io; aw_yield pause;
          aw_task_join_future join;) {
     AW_BEGIN;
-    STORE(fault_deaf, self->never);
+    STORE(fault_poll_instead, self->never);
     self->task = io_spawn(self->rt, aw_write(self->conn, "x", 1));
     AW_AWAIT(self->until,
              AW_CALL(io_until_waiting, .conn = self->conn, .direction = 1, .count = 1));
-    CHECK_EQ(LOAD(fault_deaf), 0);
-    if (self->overlooked > 1) STORE(fault_deaf, self->never);
+    CHECK_EQ(LOAD(fault_poll_instead), 0);
+    if (self->overlooked > 1) STORE(fault_poll_instead, self->never);
     AW_AWAIT(self->io, aw_shutdown(self->conn));
-    while (LOAD(fault_deaf))
+    while (LOAD(fault_poll_instead))
         AW_AWAIT(self->pause, aw_yield_now());
     if (self->overlooked > 1) aw_task_abort(self->task);
     AW_AWAIT(self->join, aw_task_join(self->task));
@@ -128,15 +128,15 @@ static void shut_down_unnoticed(struct io_setup how, int overlooked) {
     workers_end(rt, &m);
 }
 
-ON_URING(a_write_that_overlooks_a_shutdown_is_made_again) {
+ON_URING(a_write_that_misses_a_shutdown_is_submitted_again) {
     shut_down_unnoticed(how, 1);
 }
-/* It was asked back before: it can be again. */
-ON_URING(a_write_that_was_made_again_can_be_cancelled) {
+/* It was cancelled once already, to be submitted again: it can be cancelled again. */
+ON_URING(a_write_that_was_submitted_again_can_be_cancelled) {
     shut_down_unnoticed(how, 2);
 }
 
-/* It would be made again, too, but for nothing. */
+/* Submitting a read again would be useless. */
 AW_ASYNC(int, read_from_what_is_shut_down, aw_runtime *rt; aw_conn * *ends; char to;
          struct io_task * task; struct io_until_waiting until; aw_io io;
          aw_task_join_future join;) {
@@ -151,7 +151,7 @@ AW_ASYNC(int, read_from_what_is_shut_down, aw_runtime *rt; aw_conn * *ends; char
     AW_END;
 }
 
-ON_URING(a_shutdown_lets_reads_alone) {
+ON_URING(a_shutdown_does_not_submit_reads_again) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -175,24 +175,16 @@ static void interrupt_everywhere(uint32_t every) {
         fault_set(calls[i], EINTR, every, UINT32_MAX);
 }
 
-/* Those that this driver makes: by io_uring only what goes into a pipe is a call of its own. */
-static void check_interrupted(const char *driver) {
+/* Whether each call that this driver makes was interrupted. With io_uring only writes to pipes
+ * are plain system calls. */
+static bool all_interrupted(const char *driver) {
     bool uring = strcmp(driver, "uring") == 0, epoll = strcmp(driver, "epoll") == 0;
-    CHECK_GT(fault_count(F_write), 0u);
-    CHECK_GT(fault_count(F_writev), 0u);
-    if (uring) {
-        CHECK_GT(fault_count(F_aw__uring_push), 0u);
-        CHECK_GT(fault_count(F_io_uring_enter2), 0u);
-        return;
-    }
-    CHECK_GT(fault_count(F_read), 0u);
-    CHECK_GT(fault_count(F_readv), 0u);
-    CHECK_GT(fault_count(F_recv), 0u);
-    CHECK_GT(fault_count(F_send), 0u);
-    CHECK_GT(fault_count(F_sendmsg), 0u);
-    CHECK_GT(epoll ? fault_count(F_epoll_wait) + fault_count(F_epoll_pwait2)
-                   : fault_count(F_poll) + fault_count(F_ppoll),
-             0u);
+    if (!fault_count(F_write) || !fault_count(F_writev)) return false;
+    if (uring) return fault_count(F_aw__uring_push) && fault_count(F_io_uring_enter2);
+    uint32_t sleeps = epoll ? fault_count(F_epoll_wait) + fault_count(F_epoll_pwait2)
+                            : fault_count(F_poll) + fault_count(F_ppoll);
+    return fault_count(F_read) && fault_count(F_readv) && fault_count(F_recv) &&
+           fault_count(F_send) && fault_count(F_sendmsg) && sleeps;
 }
 
 ON_DRIVERS(an_interrupted_call_is_made_again) {
@@ -202,8 +194,9 @@ ON_DRIVERS(an_interrupted_call_is_made_again) {
     interrupt_everywhere(1);
     exchange_all(rt, 20000);
     interrupt_everywhere(5);
-    exchange_all(rt, 20000);
-    check_interrupted(how.driver);
+    do /* threads that never have to wait for each other do not sleep */
+        exchange_all(rt, 20000);
+    while (!all_interrupted(how.driver));
     workers_end(rt, &m);
 }
 
@@ -211,17 +204,16 @@ ON_DRIVERS(a_few_bytes_at_a_time_are_all_there_in_the_end) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     void (*const pairs[])(aw_conn * ends[2]) = {io_pair, tcp_pair, pipe_pair};
-    for (size_t most = 1; most < 8; most += 3)
+    for (size_t limit = 1; limit < 8; limit += 3)
         for (int i = 0; i < 6; i++) {
-            STORE(fault_most, most);
-            STORE(fault_shorter, 0);
+            STORE(fault_max_bytes, limit);
+            STORE(fault_short_calls, 0);
             exchange(rt, pairs[i / 2], i % 2, 1500);
-            CHECK_GT(LOAD(fault_shorter), 1500 / most / 2); /* at one end at least */
+            CHECK_GT(LOAD(fault_short_calls), 1500 / limit / 2); /* at one end at least */
         }
     workers_end(rt, &m);
 }
 
-/* Who asks for all of it gets all of it. */
 ON_DRIVERS(whole_transfers_go_on_after_a_few_bytes) {
     enum { TOTAL = 3000 };
     memory m;
@@ -229,7 +221,7 @@ ON_DRIVERS(whole_transfers_go_on_after_a_few_bytes) {
     static unsigned char from[TOTAL], to[TOTAL];
     void (*const pairs[])(aw_conn * ends[2]) = {io_pair, tcp_pair, pipe_pair};
     pattern_fill(1, 0, from, TOTAL);
-    STORE(fault_most, 7);
+    STORE(fault_max_bytes, 7);
     for (int i = 0; i < 6; i++) {
         struct iovec parts[3] = {{from, 10}, {from + 10, 0}, {from + 10, TOTAL - 10}};
         aw_conn *ends[2];
@@ -253,18 +245,18 @@ ON_DRIVERS(whole_transfers_go_on_after_a_few_bytes) {
 
 static aw_conn *late_ends[2];
 
-/* The driver has told of it before the call is back, and will not again. */
-static void write_and_tell(void) {
+/* The driver reports the event before the call returns, and will not report it again. */
+static void write_and_report(void) {
     aw__fd *f = (aw__fd *)late_ends[1];
     uint32_t before = LOAD(f->ready);
     CHECK_EQ(__real_write(aw_conn_fd(late_ends[0]), "x", 1), 1);
-    if (f->driver->type->want) /* as another who waits for it */
+    if (f->driver->type->want) /* as another waiter would */
         f->driver->type->want(f->driver, f->index, AW__READABLE);
     while (LOAD(f->ready) == before)
-        aw__driver_turn(f->driver);
+        aw__driver_poll(f->driver);
 }
 
-/* With io_uring there is no such moment. */
+/* There is no such moment with io_uring. */
 #define ON_READINESS(name)                                                                         \
     static void name##_body(struct io_setup how);                                                  \
     ON__DRIVER(name, epoll)                                                                        \
@@ -274,19 +266,19 @@ static void write_and_tell(void) {
 ON_READINESS(an_event_between_would_block_and_the_wait_is_not_lost) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
-    static aw_flag flag; /* a worker may raise it a moment later */
+    static aw_flag flag; /* static: a worker may set it a moment later */
     char to[2] = "";
     io_pair(late_ends);
     aw_io first = aw_read(late_ends[1], to, 1), op;
-    CHECK_EQ(POLL(&first, &flag), AW_PENDING); /* from now on events come */
+    CHECK_EQ(POLL(&first, &flag), AW_PENDING); /* from now on the driver reports events */
     CHECK_EQ(__real_write(aw_conn_fd(late_ends[0]), "x", 1), 1);
     while (!aw_flag_take(&flag))
-        aw__driver_turn(((aw__fd *)late_ends[1])->driver);
+        aw__driver_poll(((aw__fd *)late_ends[1])->driver);
     CHECK_EQ(POLL(&first, &flag), AW_READY);
     for (int i = 0; i < 3; i++) {
         op = aw_read(late_ends[1], to, 1);
         to[0] = 0;
-        fault_after_read = write_and_tell;
+        fault_after_read = write_and_report;
         CHECK_EQ(POLL(&op, &flag), AW_READY);
         CHECK(fault_after_read == NULL);
         CHECK_EQ(op.out, 1);
@@ -334,7 +326,7 @@ ON_DRIVERS(an_error_ends_one_operation_and_no_other) {
     workers_end(rt, &m);
 }
 
-/* A wait that cannot begin has an error, and the next one can. */
+/* A wait that cannot begin returns an error, and the next one works. */
 static void refuse_once(struct io_setup how, enum fault_call call, int error) {
     memory m;
     size_t fds = entries("/proc/self/fd");
@@ -367,17 +359,17 @@ static void refuse_once(struct io_setup how, enum fault_call call, int error) {
     }
 REFUSED(no_memory_to_watch_is_an_error, epoll, F_epoll_ctl, ENOMEM)
 REFUSED(too_many_watched_is_an_error, epoll, F_epoll_ctl, ENOSPC)
-REFUSED(no_number_for_the_driver_is_an_error, epoll, F_epoll_create1, EMFILE)
-REFUSED(no_number_for_the_interrupt_is_an_error, epoll, F_eventfd, EMFILE)
-REFUSED(no_number_for_the_interrupt_is_an_error, poll, F_pipe2, EMFILE)
-REFUSED(no_number_for_the_driver_is_an_error, uring, F_io_uring_queue_init_params, EMFILE)
+REFUSED(no_descriptor_for_the_driver_is_an_error, epoll, F_epoll_create1, EMFILE)
+REFUSED(no_descriptor_for_the_interrupt_is_an_error, epoll, F_eventfd, EMFILE)
+REFUSED(no_descriptor_for_the_interrupt_is_an_error, poll, F_pipe2, EMFILE)
+REFUSED(no_descriptor_for_the_driver_is_an_error, uring, F_io_uring_queue_init_params, EMFILE)
 REFUSED(no_memory_for_the_driver_is_an_error, uring, F_io_uring_queue_init_params, ENOMEM)
-REFUSED(no_number_for_the_interrupt_is_an_error, uring, F_eventfd, EMFILE)
+REFUSED(no_descriptor_for_the_interrupt_is_an_error, uring, F_eventfd, EMFILE)
 
-/* ---- Asking again and again ----------------------------------------------------------------------- */
+/* ---- No busy loops -------------------------------------------------------------------------------- */
 
 /* A read waits, and for a while nothing happens. */
-static void idle_for_a_while(struct io_setup how, uint64_t most) {
+static void idle_for_a_while(struct io_setup how, uint64_t max_calls) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     char to;
@@ -387,7 +379,7 @@ static void idle_for_a_while(struct io_setup how, uint64_t most) {
     run_a_while(rt);
     uint64_t before = io_calls(rt);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(30))), 0);
-    CHECK_LE(io_calls(rt) - before, most);
+    CHECK_LE(io_calls(rt) - before, max_calls);
     aw_task_abort(t);
     CHECK_EQ(join_status(rt, &t->future), -ECANCELED);
     aw_task_drop(t);
@@ -396,11 +388,12 @@ static void idle_for_a_while(struct io_setup how, uint64_t most) {
     workers_end(rt, NULL);
 }
 
-ON_DRIVERS(who_waits_makes_no_calls) {
+ON_DRIVERS(a_wait_makes_no_calls) {
     idle_for_a_while(how, 12);
 }
 
-/* As old lists of what a container may do forbid it. The other drivers sleep by calls that are as old as they are. */
+/* Old seccomp profiles of containers forbid epoll_pwait2. The other drivers do not use so new a
+ * call. */
 static void sleep_in_another_way(struct io_setup how) {
     fault_set(F_epoll_pwait2, EPERM, 0, UINT32_MAX);
     idle_for_a_while(how, 12);
@@ -413,7 +406,7 @@ TEST(a_sleep_that_is_forbidden_is_slept_in_another_way_by_epoll_with_a_thread_pe
     sleep_in_another_way((struct io_setup){"epoll", 2, true});
 }
 
-ON_URING(a_system_that_is_busy_is_asked_again) {
+ON_URING(an_enter_that_fails_because_the_kernel_is_busy_is_repeated) {
     static const int errors[] = {EAGAIN, EBUSY, EINTR};
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -426,14 +419,14 @@ ON_URING(a_system_that_is_busy_is_asked_again) {
     workers_end(rt, &m);
 }
 
-/* A program that shuts itself in when it has begun. What waits on the clock goes on, and nothing spins. */
+/* A program that drops privileges after it has started. Timers still work, and nothing spins. */
 static void forbid_for_good(struct io_setup how, int error) {
     memory m;
     kept_log log = KEPT_LOG;
     aw_runtime *rt = io_runtime(how, &m, &log);
     aw_conn *ends[2];
     char to;
-    exchange(rt, io_pair, false, 100); /* the rings are there */
+    exchange(rt, io_pair, false, 100); /* opens the rings */
     io_pair(ends);
     fault_set(F_io_uring_enter2, error, 0, UINT32_MAX);
     CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -EACCES);
@@ -448,15 +441,15 @@ static void forbid_for_good(struct io_setup how, int error) {
     aw_close(ends[1]);
     workers_end(rt, &m);
 }
-ON_URING(who_may_not_enter_its_rings_any_more_is_told) {
+ON_URING(operations_fail_once_entering_the_rings_is_forbidden) {
     forbid_for_good(how, EPERM);
 }
-ON_URING(who_does_not_have_io_uring_any_more_is_told) {
+ON_URING(operations_fail_once_io_uring_is_gone) {
     forbid_for_good(how, ENOSYS);
 }
 
-/* Its owner cannot make the ring his at once. */
-ON_URING(a_ring_that_cannot_be_had_yet_is_had_later) {
+/* The owner cannot enable its ring at once. */
+ON_URING(a_ring_that_cannot_be_enabled_yet_is_enabled_later) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     fault_set(F_io_uring_register, EAGAIN, 0, 5);
@@ -466,7 +459,7 @@ ON_URING(a_ring_that_cannot_be_had_yet_is_had_later) {
 }
 
 #ifdef AW_URING
-/* Systems before 6.1 have none. */
+/* Not in kernels before 6.1. */
 static bool rings_can_have_owners(void) {
     struct io_uring u;
     struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN};
@@ -475,17 +468,18 @@ static bool rings_can_have_owners(void) {
     return true;
 }
 
-/* So what the thread does outside of the runtime is not interrupted. Where tasks are stolen, others look into it too. */
-ON_URING(a_ring_is_that_of_one_thread_where_nothing_is_stolen) {
+/* So completions do not interrupt what the thread does outside of the runtime. Where tasks are
+ * stolen, other threads enter the ring too. */
+ON_URING(a_ring_belongs_to_one_thread_where_no_tasks_are_stolen) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    bool alone = !how.workers || how.per_core;
+    bool owned = !how.workers || how.per_core;
     if (!rings_can_have_owners()) SKIP("rings have no owners here");
-    STORE(fault_rings_alone, 0);
+    STORE(fault_rings_single, 0);
     STORE(fault_rings_shared, 0);
     exchange_all(rt, 1000);
-    CHECK_EQ(LOAD(fault_rings_alone) > 0, alone);
-    CHECK_EQ(LOAD(fault_rings_shared) > 0, !alone);
+    CHECK_EQ(LOAD(fault_rings_single) > 0, owned);
+    CHECK_EQ(LOAD(fault_rings_shared) > 0, !owned);
     workers_end(rt, &m);
 }
 #endif
@@ -504,13 +498,13 @@ static void *read_foreign(void *arg) {
     return NULL;
 }
 
-/* A plain thread cannot hand over what it has queued, and goes to sleep: the owner does it. */
-static void fail_to_hand_over(uint32_t workers) {
+/* A plain thread cannot submit what it has queued, and goes to sleep: the owner submits it. */
+static void fail_to_submit(uint32_t workers) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){"uring", workers, false}, &m, NULL);
     aw_conn *ends[2];
     io_pair(ends);
-    exchange(rt, io_pair, false, 100); /* they have their rings, and sleep there */
+    exchange(rt, io_pair, false, 100); /* the workers have rings, and sleep in them */
     for (int i = 0; i < 20; i++) {
         WAIT_UNTIL(workers_sleep(rt->pool));
         struct foreign f = {.rt = rt, .conn = ends[1]};
@@ -527,12 +521,12 @@ static void fail_to_hand_over(uint32_t workers) {
     aw_close(ends[1]);
     workers_end(rt, &m);
 }
-/* Somebody has to run it meanwhile. */
-TEST(what_one_thread_fails_to_hand_over_another_does_by_uring_on_2_workers) {
-    fail_to_hand_over(2);
+/* Only on workers: a thread must run the runtime meanwhile. */
+TEST(what_one_thread_fails_to_submit_another_submits_by_uring_on_2_workers) {
+    fail_to_submit(2);
 }
-TEST(what_one_thread_fails_to_hand_over_another_does_by_uring_on_8_workers) {
-    fail_to_hand_over(8);
+TEST(what_one_thread_fails_to_submit_another_submits_by_uring_on_8_workers) {
+    fail_to_submit(8);
 }
 
 /* ---- Full queues ---------------------------------------------------------------------------------- */
@@ -560,7 +554,7 @@ static void read_many_at_once(struct io_setup how, size_t count, bool by_close) 
     io_wait_for(rt, ends[1], 0, (uint32_t)count);
     memset(from, 'x', count);
     if (by_close)
-        aw_close(ends[1]); /* nobody looks at what comes back before all of it is there */
+        aw_close(ends[1]); /* nothing is reaped before all of them are complete */
     else
         CHECK_EQ(__real_write(aw_conn_fd(ends[0]), from, count), (ssize_t)count);
     CHECK_EQ(join_status(rt, &t->future), 0);
@@ -576,17 +570,16 @@ static void read_many_at_once(struct io_setup how, size_t count, bool by_close) 
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(more_operations_than_a_queue_has_room_for) {
+ON_DRIVERS(more_operations_than_a_queue_holds) {
     read_many_at_once(how, QUEUED, false);
 }
-ON_DRIVERS(more_results_than_a_queue_has_room_for) {
+ON_DRIVERS(more_results_than_a_queue_holds) {
     read_many_at_once(how, MANY_MORE, true);
 }
 
 /* ---- No memory ------------------------------------------------------------------------------------ */
 
-/* While there is none, somebody waits; when there is again, he is told. */
-ON_DRIVERS(who_waits_while_there_is_no_memory_is_told) {
+ON_DRIVERS(a_read_that_waits_while_there_is_no_memory_completes) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2], *others[2];
@@ -600,7 +593,7 @@ ON_DRIVERS(who_waits_while_there_is_no_memory_is_told) {
     STORE(m.refuse, 1);
     CHECK_EQ(__real_write(aw_conn_fd(others[0]), "x", 1), 1);
     CHECK_EQ(io_join(rt, u), 1);
-    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(2))), 0); /* it goes to sleep without memory */
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(2))), 0); /* the runtime sleeps without memory */
     CHECK_EQ(__real_write(aw_conn_fd(ends[0]), "x", 1), 1);
     CHECK_EQ(io_join(rt, t), 1);
     STORE(m.refuse, 0);
@@ -611,7 +604,7 @@ ON_DRIVERS(who_waits_while_there_is_no_memory_is_told) {
     workers_end(rt, &m);
 }
 
-/* The n-th of its allocations fails. */
+/* An allocator with an n-th allocation that fails. */
 struct scarce {
     aw_allocator allocator;
     long calls, fail_at, blocks, failures; /* atomic */
@@ -631,7 +624,7 @@ static void scarce_release(void *data, void *at, size_t size) {
     free(at);
 }
 
-/* With 20 connections: the tables of a driver grow. */
+/* With 20 connections, so that the tables of the driver grow. */
 static bool try_with(struct io_setup how, long fail_at) {
     enum { CONNS = 20 };
     struct scarce s = {.fail_at = fail_at};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signals interrupt calls, and nobody who awaits something hears of it: each call is made again. */
+ * Signals interrupt system calls; each call is repeated, and the task that awaits it does not
+ * notice. */
 #define _GNU_SOURCE
-#include "core/alloc.h"
+#include "base/allocate.h"
 
 #include "support/io_ends.h"
 #include "support/net.h"
@@ -17,14 +18,14 @@
 
 enum { TIMES = 3, MUCH = 1 << 20, SPLICING = 4 /* `doing` of a copy that had a pipe */ };
 
-/* The next calls, and no more; or the operations that there are instead of them. */
+/* Interrupts the next TIMES calls, or the operations that are submitted instead of them. */
 static void interrupt_next(enum fault_call call) {
     fault_set_both(call, EINTR, 0, TIMES);
 }
 static void check_interrupted(enum fault_call call, struct io_setup how) {
-    bool given = strcmp(how.driver, "uring") == 0;
-    CHECK_EQ(fault_count(call), given ? 0u : TIMES);
-    if (given) CHECK_EQ(LOAD(faults[F_aw__uring_push].left), 0u);
+    bool submits = strcmp(how.driver, "uring") == 0;
+    CHECK_EQ(fault_count(call), submits ? 0u : TIMES);
+    if (submits) CHECK_EQ(LOAD(faults[F_aw__uring_push].remaining), 0u);
 }
 
 /* ---- Sockets ------------------------------------------------------------------------------------ */
@@ -35,7 +36,7 @@ ON_DRIVERS(an_interrupted_accept_and_connect_are_made_again) {
     NEED_FAULTS(how);
     aw_addr at;
     aw_conn *client, *server;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
     interrupt_next(F_connect);
     CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
     check_interrupted(F_connect, how);
@@ -68,7 +69,7 @@ ON_DRIVERS(an_interrupted_datagram_is_sent_and_received) {
     workers_end(rt, &m);
 }
 
-/* By a call of its own, whatever the driver. */
+/* An inline system call with every driver. */
 ON_DRIVERS(an_interrupted_datagram_to_a_name_is_sent) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -108,7 +109,7 @@ ON_DRIVERS(interrupted_descriptors_are_sent_and_received) {
     workers_end(rt, &m);
 }
 
-/* ---- Within the system -------------------------------------------------------------------------- */
+/* ---- Inside the kernel -------------------------------------------------------------------------- */
 
 static unsigned char *stream_of(uint32_t number) {
     unsigned char *bytes = malloc(MUCH);
@@ -120,12 +121,12 @@ static unsigned char *stream_of(uint32_t number) {
 ON_DRIVERS(an_interrupted_splice_is_made_again) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    static char room[64 << 10];
+    static char buffer[64 << 10];
     unsigned char *from = stream_of(1), *to = malloc(MUCH);
     aw_conn *in[2], *out[2];
     io_pair(in);
     io_pair(out);
-    aw_reader r = aw_reader_of(in[1], room, sizeof room);
+    aw_reader r = aw_reader_of(in[1], buffer, sizeof buffer);
     fault_set(F_splice, EINTR, 1, UINT32_MAX);
     aw_copy_future *c = aw_spawn_on(rt, aw_copy(&r, out[0]));
     aw_transfer *s = aw_spawn_on(rt, aw_write_all(in[0], from, MUCH)),
@@ -147,16 +148,16 @@ ON_DRIVERS(an_interrupted_splice_is_made_again) {
     workers_end(rt, &m);
 }
 
-/* By hand: nobody takes what is in the pipe, and then it is cancelled. */
+/* The receiver does not read, and the copy is cancelled while bytes are in the pipe. */
 ON_DRIVERS(what_is_in_the_pipe_is_saved_by_interrupted_calls) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
-    static aw_flag flag; /* a worker may raise it a moment later */
-    static char room[64 << 10];
+    static aw_flag flag; /* static: a worker may set it a moment later */
+    static char buffer[64 << 10];
     aw_conn *in[2], *out[2];
     io_pair(in);
     io_pair(out);
-    aw_reader r = aw_reader_of(in[1], room, sizeof room);
+    aw_reader r = aw_reader_of(in[1], buffer, sizeof buffer);
     aw_copy_future f = aw_copy(&r, out[0]);
     while (f.doing < SPLICING || !f.piped || f.io.wants != AW_IO_WRITABLE) {
         fill(in[0]);
@@ -165,7 +166,7 @@ ON_DRIVERS(what_is_in_the_pipe_is_saved_by_interrupted_calls) {
         if (f.doing < SPLICING) drain_fd(aw_conn_fd(out[1]));
     }
     size_t piped = f.piped;
-    fault_set(F_read, EINTR, 0, 20); /* a driver may have some of them */
+    fault_set(F_read, EINTR, 0, 20); /* a driver may use up some of them */
     aw_poll p = AW_PENDING;
     for (; p == AW_PENDING; p = CANCEL(&f, &flag))
         run_a_while(rt);
@@ -205,10 +206,10 @@ ON_DRIVERS(an_interrupted_sendfile_is_made_again) {
     workers_end(rt, &m);
 }
 
-/* ---- What is done about a signal itself --------------------------------------------------------- */
+/* ---- SIGPIPE, and interrupts of a driver -------------------------------------------------------- */
 
-/* Another one comes while the first is taken away, which would kill. */
-ON_DRIVERS(a_write_to_nobody_that_is_interrupted_raises_no_signal) {
+/* Another signal interrupts the call that consumes the SIGPIPE, which would kill the process. */
+ON_DRIVERS(an_interrupted_write_without_a_reader_raises_no_signal) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
     aw_conn *ends[2];
@@ -221,7 +222,8 @@ ON_DRIVERS(a_write_to_nobody_that_is_interrupted_raises_no_signal) {
     workers_end(rt, NULL);
 }
 
-/* Others have eventfds, of which the C library has the call. */
+/* The other drivers write to an eventfd, inside the C library, where the test cannot make the
+ * call fail. */
 TEST(an_interrupt_that_is_interrupted_ends_the_next_sleep_by_poll) {
     aw__driver *d;
     aw__event events[AW__EVENTS];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a descriptor is ready for: who only asks is told for as long as it is so, and what one direction has found
- * out is not true of the other. */
+ * Readiness: aw_readable and aw_writable report it for as long as it lasts, and what one
+ * direction finds does not change the other. */
 #include "support/io_ends.h"
 
-/* ---- Asking ------------------------------------------------------------------------------------- */
+/* ---- Level-triggered ---------------------------------------------------------------------------- */
 
 ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_something) {
     memory m;
@@ -26,14 +26,14 @@ ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_something) {
     CHECK_EQ(aw_block_on(rt, aw_read(c, bytes, 1)), -EOPNOTSUPP);
     CHECK_EQ(read(fds[0], bytes, 1), 1);
     close(fds[1]);
-    CHECK_EQ(aw_block_on(rt, aw_readable(c)), 0); /* the end */
+    CHECK_EQ(aw_block_on(rt, aw_readable(c)), 0); /* end of file */
     aw_conn_drop(c);
     CHECK_EQ(close(fds[0]), 0);
     CHECK_EQ(aw_conn_borrow(&c, fds[0]), -EBADF);
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_room) {
+ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_space) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     int fds[2];
@@ -48,7 +48,7 @@ ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_room) {
         CHECK_EQ(aw_task_is_finished(t), false);
         drain_fd(fds[1]);
         CHECK_EQ(io_join(rt, t), 0);
-        for (int again = 0; again < 2; again++) /* and nothing has happened since */
+        for (int again = 0; again < 2; again++) /* without another event */
             CHECK_EQ(aw_block_on(rt, aw_writable(c)), 0);
     }
     CHECK_EQ(aw_block_on(rt, aw_write(c, "x", 1)), -EOPNOTSUPP);
@@ -58,11 +58,12 @@ ON_DRIVERS(a_borrowed_descriptor_is_ready_for_as_long_as_there_is_room) {
     workers_end(rt, &m);
 }
 
-/* ---- One direction and the other ---------------------------------------------------------------- */
+/* ---- Two directions ----------------------------------------------------------------------------- */
 
-/* It need not wait: where the system does it, that may take a while, but otherwise it is done in this poll. */
+/* An operation that need not wait. With io_uring its completion may take a while; otherwise it
+ * is done in this poll. */
 static int done_at_once(aw_runtime *rt, struct io_setup how, aw_io op) {
-    static aw_flag flag; /* a worker may raise it a moment later */
+    static aw_flag flag; /* static: a worker may set it a moment later */
     aw_poll p = POLL(&op, &flag);
     if (strcmp(how.driver, "uring") == 0)
         for (; p == AW_PENDING; p = POLL(&op, &flag))
@@ -71,7 +72,7 @@ static int done_at_once(aw_runtime *rt, struct io_setup how, aw_io op) {
     return op.out;
 }
 
-ON_DRIVERS(a_read_that_waits_leaves_the_room_to_write) {
+ON_DRIVERS(a_read_that_waits_does_not_hide_that_a_write_is_possible) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
     aw_conn *ends[2];
@@ -79,7 +80,7 @@ ON_DRIVERS(a_read_that_waits_leaves_the_room_to_write) {
     io_pair(ends);
     struct io_task *r = io_spawn(rt, aw_read(ends[1], &to, 1));
     io_wait_for(rt, ends[1], 0, 1);
-    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1); /* the event says both */
+    CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1); /* the event reports both directions */
     CHECK_EQ(io_join(rt, r), 1);
     r = io_spawn(rt, aw_read(ends[1], &to, 1));
     io_wait_for(rt, ends[1], 0, 1);
@@ -93,7 +94,7 @@ ON_DRIVERS(a_read_that_waits_leaves_the_room_to_write) {
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(a_write_that_waits_leaves_what_there_is_to_read) {
+ON_DRIVERS(a_write_that_waits_does_not_hide_that_a_read_is_possible) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
     aw_conn *ends[2];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where policy forbids io_uring, or the system does not know all of it: the next best driver is used, and the counters
- * say why. Each test is a process of its own, and forbids it to itself. */
+ * Where policy forbids io_uring, or the kernel does not support all of it: the next best driver
+ * is used, and the counters say why. Each test is a process of its own, and forbids the calls to
+ * itself. */
 /* link: -Wl,--wrap=io_uring_register_probe */
 #define _GNU_SOURCE
-#include "support/forbid.h"
+#include "support/seccomp.h"
 #include "support/io_ends.h"
 #include "support/net.h"
 
@@ -29,9 +30,9 @@ static void wait_for_a_byte(aw_runtime *rt, int expected) {
     aw_close(ends[1]);
 }
 
-/* From the one driver to the other: not where AWAKE_DRIVER names one. */
+/* There is no fallback where AWAKE_DRIVER names a driver. */
 static void need_a_choice(void) {
-    if (getenv("AWAKE_DRIVER")) SKIP("it is about two drivers");
+    if (getenv("AWAKE_DRIVER")) SKIP("it needs two drivers");
 }
 
 static void fall_back(const char *driver, uint32_t workers, int error) {
@@ -54,7 +55,7 @@ static void fall_back(const char *driver, uint32_t workers, int error) {
     CHECK_EQ(c.fallback, -error);
     CHECK_EQ(c.operations, 0u);
     workers_end(rt, &m);
-    CHECK_STR(log.text, ""); /* who wants to know looks there */
+    CHECK_STR(log.text, ""); /* only the counters report it */
     CHECK_EQ(entries("/proc/self/fd"), fds);
 }
 
@@ -73,16 +74,16 @@ static void fall_back(const char *driver, uint32_t workers, int error) {
     }
 FALLS_BACK(rings_that_are_forbidden_are_not_used, setup, EPERM)
 FALLS_BACK(rings_that_are_unknown_are_not_used, setup, ENOSYS)
-FALLS_BACK(rings_that_cannot_be_asked_are_not_used, registers, EPERM)
+FALLS_BACK(rings_that_cannot_be_probed_are_not_used, registers, EPERM)
 FALLS_BACK(rings_that_cannot_be_entered_are_not_used, enters, EPERM)
 FALLS_BACK(rings_that_are_forbidden_altogether_are_not_used, uring_calls, EACCES)
 
-/* ---- What the system does not know -------------------------------------------------------------- */
+/* ---- What the kernel does not support ----------------------------------------------------------- */
 
 #ifdef AW_URING
-#include "driver/uring_ring.h"
+#include "io/uring_ring.h"
 
-static int unknown = -1; /* an operation */
+static int unknown = -1; /* the opcode that the probe hides */
 
 int __real_io_uring_register_probe(struct io_uring *u, struct io_uring_probe *p, unsigned count);
 int __wrap_io_uring_register_probe(struct io_uring *u, struct io_uring_probe *p, unsigned count);
@@ -92,7 +93,7 @@ int __wrap_io_uring_register_probe(struct io_uring *u, struct io_uring_probe *p,
     return error;
 }
 
-/* Without aw__uring_works, which remembers. */
+/* Not by aw__uring_works, which caches its result. */
 static void need_rings(void) {
     aw__uring u;
     need_a_choice();
@@ -117,7 +118,7 @@ FALLS_BACK_WITHOUT(CONNECT)
 FALLS_BACK_WITHOUT(READ)
 FALLS_BACK_WITHOUT(READV)
 
-/* The answer is that of this system, but for one which is not needed. */
+/* The probe reports what this kernel supports, except for one opcode that is not needed. */
 TEST(rings_without_what_is_not_needed_are_used_by_uring) {
     unknown = IORING_OP_FALLOCATE;
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
@@ -130,9 +131,9 @@ TEST(rings_without_what_is_not_needed_are_used_by_uring) {
 }
 #endif
 
-/* ---- Later -------------------------------------------------------------------------------------- */
+/* ---- Forbidden later ---------------------------------------------------------------------------- */
 
-/* A program that has begun, and gives up what it does not need any more. */
+/* A program that drops privileges after it has started. */
 
 static void check_driver(aw_runtime *rt, const char *driver, int fallback) {
     aw_io_counters c;
@@ -157,10 +158,10 @@ ON_URING(a_runtime_that_begins_when_rings_are_forbidden_uses_none) {
     workers_end(before, NULL);
 }
 
-static void accept_one_here(aw_runtime *rt, int expected) {
+static void check_accept(aw_runtime *rt, int expected) {
     aw_conn *client, *server;
     aw_addr at;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
     struct accept_one *a = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &server));
     if (expected == 0) CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
     CHECK_EQ(join_status(rt, &a->future), 0);
@@ -175,7 +176,7 @@ static void accept_one_here(aw_runtime *rt, int expected) {
 ON_URING(accepting_goes_on_where_rings_are_forbidden_before_the_first) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     forbid(setup, 1, ENOSYS);
-    accept_one_here(rt, 0);
+    check_accept(rt, 0);
     check_driver(rt, "epoll", -ENOSYS);
     workers_end(rt, NULL);
 }
@@ -186,26 +187,27 @@ static void forbid_more(uint32_t workers) {
     forbid(setup, 1, EPERM);
     for (int i = 0; i < 100; i++)
         wait_for_a_byte(rt, 1);
-    accept_one_here(rt, 0);
+    check_accept(rt, 0);
     check_driver(rt, "uring", 0);
     workers_end(rt, NULL);
 }
 TEST(rings_that_are_there_are_used_when_more_are_forbidden_by_uring) {
     forbid_more(0);
 }
-/* Tasks run on all of them: who has no ring uses another's. */
+/* Tasks run on all workers: a worker without a ring uses that of another. */
 TEST(rings_that_are_there_are_used_when_more_are_forbidden_by_uring_on_8_workers) {
     forbid_more(8);
 }
 
-/* It finds out only when it begins to wait, and then waits as the others do. */
-TEST(who_accepts_ahead_waits_where_rings_are_forbidden_by_uring) {
+/* The listener learns this only when it begins to wait, and then waits like one without
+ * accept_ahead. */
+TEST(accept_ahead_waits_where_rings_are_forbidden_by_uring) {
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 1, false}, NULL, NULL);
     aw_worker_counters before, after;
     aw_addr at;
     aw_conn *server;
     forbid(setup, 1, EPERM);
-    aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = 8), &at);
+    aw_listener *l = listen_loopback(AF_INET, AW_LISTEN(.accept_ahead = 8), &at);
     struct accept_one *a = aw_spawn_on(rt, AW_CALL(accept_one, .l = l, .conn = &server));
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(10))), 0);
     CHECK_EQ(aw_runtime_counters(rt, 0, &before), 0);
@@ -222,8 +224,8 @@ TEST(who_accepts_ahead_waits_where_rings_are_forbidden_by_uring) {
     workers_end(rt, NULL);
 }
 
-/* Where each has its own, and nothing is shared. */
-TEST(a_worker_that_needs_a_ring_later_is_told_by_uring) {
+/* With a thread per core each worker has its own ring, and none is shared. */
+TEST(operations_of_a_worker_that_needs_a_ring_later_fail_by_uring) {
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 2, true}, NULL, NULL);
     aw_conn *ends[2];
     char to;
@@ -233,11 +235,11 @@ TEST(a_worker_that_needs_a_ring_later_is_told_by_uring) {
     forbid(setup, 1, EPERM);
     struct io_task *second = aw_spawn_at(rt, 1, AW_CALL(io_task, .io = aw_read(ends[1], &to, 1)));
     CHECK_EQ(io_join(rt, second), -EACCES);
-    aw_listener *l = listen_here(AF_INET, NULL, &(aw_addr){0});
+    aw_listener *l = listen_loopback(AF_INET, NULL, &(aw_addr){0});
     aw_conn *c;
     struct accept_one *a = aw_spawn_at(rt, 1, AW_CALL(accept_one, .l = l, .conn = &c));
     CHECK_EQ(join_status(rt, &a->future), 0);
-    CHECK_EQ(aw_task_take(a), -EACCES); /* and does not try again and again */
+    CHECK_EQ(aw_task_take(a), -EACCES); /* without a busy loop */
     CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
     CHECK_EQ(io_join(rt, first), 1);
     aw_listener_close(l);
@@ -246,8 +248,8 @@ TEST(a_worker_that_needs_a_ring_later_is_told_by_uring) {
     workers_end(rt, NULL);
 }
 
-/* There, but not the owner's yet: the system lets him make it his own by the call that is forbidden. */
-TEST(a_ring_that_cannot_be_made_ones_own_is_not_waited_for_by_uring) {
+/* The ring exists, but its owner has not enabled it yet: that needs the call that is forbidden. */
+TEST(a_ring_that_its_owner_cannot_enable_is_not_waited_for_by_uring) {
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, NULL, NULL);
     aw_runtime *before = aw_enter(rt);
     aw_conn *ends[2];
@@ -255,7 +257,7 @@ TEST(a_ring_that_cannot_be_made_ones_own_is_not_waited_for_by_uring) {
     char to;
     io_pair(ends);
     aw_io op = aw_read(ends[1], &to, 1);
-    CHECK_EQ(POLL(&op, &flag), AW_PENDING); /* by a thread that does not run it: in a ring beside */
+    CHECK_EQ(POLL(&op, &flag), AW_PENDING); /* on the shared ring: this thread does not run it */
     aw_leave(before);
     forbid(registers, 1, EPERM);
     wait_for_a_byte(rt, -EACCES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads that get less than they asked for: what is left is found, whether or not an event tells of it. */
+ * Short reads: the remaining bytes are found, whether or not another event reports them. */
 #include "support/io_ends.h"
 
 AW_ASYNC(int, read_all, aw_conn *conn; char *to; size_t size; int got; aw_io io;) {
@@ -15,7 +15,7 @@ AW_ASYNC(int, read_all, aw_conn *conn; char *to; size_t size; int got; aw_io io;
     AW_END;
 }
 
-/* The event says both at once, and there will not be another one. */
+/* One event reports both, and no other follows. */
 ON_DRIVERS(the_end_that_comes_with_the_last_bytes_is_seen) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -62,12 +62,12 @@ ON_DRIVERS(what_is_behind_an_urgent_byte_is_read) {
 }
 
 static void pass(int to, const char *text, size_t size, int fd) {
-    char room[CMSG_SPACE(sizeof fd)] = {0};
+    char control[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec part = {(void *)(uintptr_t)text, size};
     struct msghdr head = {.msg_iov = &part, .msg_iovlen = 1};
     if (fd >= 0) {
-        head.msg_control = room;
-        head.msg_controllen = sizeof room;
+        head.msg_control = control;
+        head.msg_controllen = sizeof control;
         struct cmsghdr *c = CMSG_FIRSTHDR(&head);
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
@@ -98,8 +98,8 @@ ON_DRIVERS(what_is_behind_a_passed_descriptor_is_read) {
     workers_end(rt, &m);
 }
 
-/* As the system has it, whichever way the bytes go: nothing is there, and nothing is waited for or taken. */
-ON_DRIVERS(who_asks_for_nothing_does_not_wait) {
+/* As in the kernel, with every driver: nothing is waited for, and nothing is consumed. */
+ON_DRIVERS(an_operation_of_no_bytes_does_not_wait) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     int fds[4];
@@ -123,7 +123,7 @@ ON_DRIVERS(who_asks_for_nothing_does_not_wait) {
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(more_parts_than_the_system_takes_are_refused) {
+ON_DRIVERS(more_parts_than_the_kernel_takes_are_refused) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     static struct iovec parts[1025];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signals without end, 13,000 a second and more, while bytes are exchanged: each call may be cut short at any moment. */
+ * A stream of signals, 13,000 a second and more, while bytes are exchanged: each call may be
+ * interrupted at any moment. */
 #define _GNU_SOURCE
 #include "support/io_ends.h"
 
@@ -12,14 +13,15 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-static uint32_t signals; /* atomic: that came */
+static uint32_t signals; /* atomic: received */
 static void count_signal(int number) {
     (void)number;
     __atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
 }
 
-/* On this thread, from the clock of the system: no other thread has to find a processor for it. The next one does not
- * come before the last has been dealt with, and a thread that does not run hears of one, however many were due. */
+/* Signals to this thread from a kernel timer, so that no other thread needs a processor. The
+ * next signal does not come before the last was handled. A thread that does not run gets one,
+ * however many were due. */
 struct rain {
     timer_t timer;
 };
@@ -30,7 +32,8 @@ static void rain_begin(struct rain *r) {
     struct sigevent to = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM};
     to.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
     CHECK_EQ(timer_create(CLOCK_MONOTONIC, &to, &r->timer), 0);
-    /* 40,000 a second; fewer where a handler takes long: the thread must come to something else. */
+    /* 40,000 a second; fewer where a handler takes long, because the thread must do other work
+     * too. */
     long pause = 1000000000 / test_scale(40000);
     struct itimerspec often = {{0, pause}, {0, pause}};
     CHECK_EQ(timer_settime(r->timer, 0, &often, NULL), 0);
@@ -41,7 +44,7 @@ static void rain_end(struct rain *r) {
     CHECK_EQ(timer_delete(r->timer), 0);
 }
 
-/* How long this thread has waited for a processor. 0 where the system does not say. */
+/* How long this thread has waited for a processor; 0 where the kernel does not tell. */
 static uint64_t waited_to_run(void) {
     char text[100] = "";
     unsigned long long ran, waited = 0;
@@ -84,7 +87,8 @@ AW_ASYNC(int, receive_stream, aw_conn *conn; uint32_t stream; uint64_t at; unsig
 
 enum { STREAMS = 3, BYTES = 50000, SIGNALS = 2000 };
 
-/* Until so many have come; how many that were in a second in which the thread could run. */
+/* Exchanges bytes until `count` signals have come. Returns the signals per second, without the
+ * time in which the thread waited for a processor. */
 static uint64_t exchange_in_the_rain(struct io_setup how, uint32_t count) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -101,8 +105,7 @@ static uint64_t exchange_in_the_rain(struct io_setup how, uint32_t count) {
         void (*const pairs[STREAMS])(aw_conn * ends[2]) = {io_pair, tcp_pair, pipe_pair};
         for (uint32_t i = 0; i < STREAMS; i++) {
             aw_conn *ends[2];
-            pthread_sigmask(SIG_BLOCK, &alarm,
-                            NULL); /* what the test itself calls is not its subject */
+            pthread_sigmask(SIG_BLOCK, &alarm, NULL); /* not in the calls of the test itself */
             pairs[i](ends);
             pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
             s[i] = aw_spawn_on(rt,
@@ -128,7 +131,7 @@ ON_DRIVERS(bytes_arrive_in_a_rain_of_signals) {
     exchange_in_the_rain(how, (uint32_t)test_scale(SIGNALS));
 }
 
-/* The best of some: what else the machine does shall not matter. */
+/* The best of several runs, because the machine may be busy. */
 ON_EACH_DRIVER(bytes_arrive_in_13000_signals_a_second_timing) {
     uint64_t wanted = (uint64_t)test_scale(13000), best = 0;
     for (int i = 0; i < 20 && best < wanted; i++) {
@@ -138,8 +141,8 @@ ON_EACH_DRIVER(bytes_arrive_in_13000_signals_a_second_timing) {
     CHECK_GE(best, wanted);
 }
 
-/* A plain thread that waits, and one that only sleeps. */
-ON_DRIVERS(who_waits_is_told_in_a_rain_of_signals) {
+/* A read that waits, and a block_on that only sleeps. */
+ON_DRIVERS(a_read_that_waits_completes_in_a_rain_of_signals) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     struct rain rain;

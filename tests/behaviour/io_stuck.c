@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker that is stuck: what it began is ended by others, and so is what threads beside it wait for; and soon. */
+ * A stuck worker: other threads soon complete the operations that it has begun, and those of
+ * threads in block_on. */
 #include "support/io_ends.h"
 
 typedef AW_TIMEOUT(aw_io) io_timeout;
@@ -14,15 +15,15 @@ AW_ASYNC(int, spin, uint32_t *begun; const uint32_t *stop;) {
     AW_END;
 }
 
-/* With whom it is registered, or who has given its read to the system. */
+/* The worker with the driver that has registered the descriptor, or has the read in flight. */
 static uint32_t worker_of(aw_runtime *rt, aw_conn *c) {
     aw__fd *f = (aw__fd *)c;
     aw__lock(&f->lock);
     aw__driver *d = f->driver ? f->driver : ((aw_io *)f->waiters)->driver;
     aw__unlock(&f->lock);
     for (uint32_t i = 0; i < rt->pool->count; i++)
-        if (LOAD(rt->pool->workers[i].place.driver) == d) return i;
-    FAIL("it is with none of them");
+        if (LOAD(rt->pool->workers[i].thread_io.driver) == d) return i;
+    FAIL("no worker has it");
     return 0;
 }
 
@@ -60,8 +61,8 @@ TEST(others_serve_what_a_stuck_worker_waits_for_by_poll) {
 
 enum { TRIES = 5, LIMIT_NS = 20000000 };
 
-/* How long it takes until a read is gone that a worker began which is busy with something else. The best of some: the
- * machine may be busy, too. */
+/* How long it takes to cancel a read that was begun by a worker which is now busy. The best of
+ * several runs, because the machine may be busy too. */
 static uint64_t cancel_time(const char *driver, bool by_close) {
     memory m;
     uint64_t best = UINT64_MAX;
@@ -73,7 +74,7 @@ static uint64_t cancel_time(const char *driver, bool by_close) {
         io_pair(ends);
         struct io_task *t = io_spawn(rt, aw_read(ends[1], &to, 1));
         io_wait_for(rt, ends[1], 0, 1);
-        WAIT_UNTIL(workers_sleep(rt->pool)); /* the system has it */
+        WAIT_UNTIL(workers_sleep(rt->pool)); /* the read is submitted */
         struct spin *s = aw_spawn_at(rt, worker_of(rt, ends[1]),
                                      AW_CALL(spin, .begun = &begun, .stop = &stop));
         WAIT_UNTIL(LOAD(begun));
@@ -108,15 +109,15 @@ STUCK(uring)
 STUCK(epoll)
 STUCK(poll)
 
-/* ---- Threads beside ---------------------------------------------------------------------------------- */
+/* ---- Threads in block_on ----------------------------------------------------------------------------- */
 
-#define BESIDE_STUCK(name)                                                                         \
+#define WITH_STUCK_WORKERS(name)                                                                   \
     static void name(struct io_setup how);                                                         \
-    BESIDE_STUCK_BY(name, uring)                                                                   \
-    BESIDE_STUCK_BY(name, epoll)                                                                   \
-    BESIDE_STUCK_BY(name, poll)                                                                    \
+    WITH_STUCK_WORKERS_BY(name, uring)                                                             \
+    WITH_STUCK_WORKERS_BY(name, epoll)                                                             \
+    WITH_STUCK_WORKERS_BY(name, poll)                                                              \
     static void name(struct io_setup how)
-#define BESIDE_STUCK_BY(name, driver)                                                              \
+#define WITH_STUCK_WORKERS_BY(name, driver)                                                        \
     TEST(name##_by_##driver) {                                                                     \
         name((struct io_setup){#driver, 2, false});                                                \
     }                                                                                              \
@@ -124,7 +125,7 @@ STUCK(poll)
         name((struct io_setup){#driver, 2, true});                                                 \
     }
 
-/* So many workers spin, the first ones. */
+/* The first `count` workers spin. */
 struct spinning {
     aw_runtime *rt;
     uint32_t count, stop, begun[2];
@@ -166,7 +167,7 @@ static uint64_t timeout_time(struct io_setup how) {
     return took;
 }
 
-BESIDE_STUCK(a_timeout_beside_stuck_workers_is_kept_timing) {
+WITH_STUCK_WORKERS(a_timeout_in_block_on_is_kept_though_the_workers_are_stuck_timing) {
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         uint64_t took = timeout_time(how);
@@ -175,7 +176,7 @@ BESIDE_STUCK(a_timeout_beside_stuck_workers_is_kept_timing) {
     CHECK_LT(best, LIMIT_NS);
 }
 
-BESIDE_STUCK(a_read_beside_a_stuck_worker_gets_its_bytes) {
+WITH_STUCK_WORKERS(a_read_in_block_on_gets_its_bytes_though_a_worker_is_stuck) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -193,9 +194,10 @@ BESIDE_STUCK(a_read_beside_a_stuck_worker_gets_its_bytes) {
     workers_end(rt, &m);
 }
 
-/* ---- What was queued -------------------------------------------------------------------------------- */
+/* ---- Queued operations ------------------------------------------------------------------------------ */
 
-/* A task begins a read, and does not let go of its worker: nobody may have to wait for what it has queued. */
+/* A task begins a read and then blocks its worker: the queued read must be submitted all the
+ * same. */
 AW_ASYNC(int, begin_and_spin, aw_conn *conn; uint32_t * begun; const uint32_t *stop; char to;
          aw_io io;) {
     AW_BEGIN;
@@ -209,7 +211,7 @@ AW_ASYNC(int, begin_and_spin, aw_conn *conn; uint32_t * begun; const uint32_t *s
     AW_END;
 }
 
-/* The bytes are taken from the socket though the worker never looks. */
+/* The read completes although the worker does not poll its driver. */
 static void begin_and_be_stuck(const char *driver) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){driver, 2, false}, &m, NULL);
@@ -220,7 +222,7 @@ static void begin_and_be_stuck(const char *driver) {
         rt, AW_CALL(begin_and_spin, .conn = ends[1], .begun = &begun, .stop = &stop));
     WAIT_UNTIL(LOAD(begun));
     CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
-    WAIT_UNTIL(io_waiting(ends[1], 0) == 0); /* told */
+    WAIT_UNTIL(io_waiting(ends[1], 0) == 0); /* completed */
     STORE(stop, 1);
     CHECK_EQ(join_status(rt, &t->future), 0);
     CHECK_EQ(aw_task_take(t), 1);
@@ -229,12 +231,12 @@ static void begin_and_be_stuck(const char *driver) {
     workers_end(rt, &m);
 }
 
-TEST(what_a_stuck_worker_has_queued_is_handed_over_by_uring) {
+TEST(what_a_stuck_worker_has_queued_is_submitted_by_uring) {
     begin_and_be_stuck("uring");
 }
-TEST(what_a_stuck_worker_has_queued_is_handed_over_by_epoll) {
+TEST(what_a_stuck_worker_has_queued_is_submitted_by_epoll) {
     begin_and_be_stuck("epoll");
 }
-TEST(what_a_stuck_worker_has_queued_is_handed_over_by_poll) {
+TEST(what_a_stuck_worker_has_queued_is_submitted_by_poll) {
     begin_and_be_stuck("poll");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Input and output of a runtime that is run by one thread after the other, or used by one that does not run it. */
+ * I/O of a runtime that is run by one thread after the other, or used by a thread that does not
+ * run it. */
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -43,30 +44,29 @@ static void send_byte(aw_conn *c, int i) {
     CHECK_EQ(write(aw_conn_fd(c), &byte, 1), 1);
 }
 
-ON_EACH_DRIVER(a_read_goes_on_whoever_runs_the_runtime) {
+ON_EACH_DRIVER(a_read_goes_on_whichever_thread_runs_the_runtime) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
     io_pair(ends);
-    enum { TURNS = 8 };
-    struct read_bytes *t = aw_spawn_on(rt, AW_CALL(read_bytes, .conn = ends[1], .count = TURNS));
+    enum { ROUNDS = 8 };
+    struct read_bytes *t = aw_spawn_on(rt, AW_CALL(read_bytes, .conn = ends[1], .count = ROUNDS));
     run_for_a_moment(rt);
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
         send_byte(ends[0], i);
         if (i % 3 == 0)
             run_for_a_moment(rt);
         else
             in_another_thread(run_for_a_moment, rt);
-        if (i + 1 < TURNS) CHECK_EQ(t->got, i + 1);
+        if (i + 1 < ROUNDS) CHECK_EQ(t->got, i + 1);
     }
     CHECK(aw_task_is_finished(t));
-    CHECK_EQ(aw_task_take(t), TURNS);
+    CHECK_EQ(aw_task_take(t), ROUNDS);
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, &m);
 }
 
-/* What was made here is ended there. */
 static void *free_runtime(void *rt) {
     aw_runtime_free(rt);
     return NULL;
@@ -87,17 +87,17 @@ ON_EACH_DRIVER(another_thread_may_free_a_runtime_with_reads) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* ---- Beside ------------------------------------------------------------------------------------ */
+/* ---- Followers --------------------------------------------------------------------------------- */
 
-struct beside {
+struct follower {
     aw_runtime *rt;
     aw_conn *conn;
     uint32_t begun;
     int result;
 };
 
-static void *read_beside(void *arg) {
-    struct beside *b = arg;
+static void *follower_read(void *arg) {
+    struct follower *b = arg;
     char byte;
     ADD(b->begun, 1);
     b->result = aw_block_on(b->rt, aw_read(b->conn, &byte, 1));
@@ -112,7 +112,7 @@ static uint32_t waiting_for(aw_conn *c) {
     return n;
 }
 
-AW_ASYNC(int, until_beside_waits, struct beside *b; aw_yield pause;) {
+AW_ASYNC(int, until_follower_waits, struct follower *b; aw_yield pause;) {
     AW_BEGIN;
     while (!waiting_for(self->b->conn))
         AW_AWAIT(self->pause, aw_yield_now());
@@ -120,7 +120,7 @@ AW_ASYNC(int, until_beside_waits, struct beside *b; aw_yield pause;) {
     AW_END;
 }
 
-AW_ASYNC(int, until_it_is_read, struct beside *b; pthread_t thread; aw_yield pause;
+AW_ASYNC(int, until_it_is_read, struct follower *b; pthread_t thread; aw_yield pause;
          aw_sleep sleep;) {
     AW_BEGIN;
     while (waiting_for(self->b->conn))
@@ -129,20 +129,20 @@ AW_ASYNC(int, until_it_is_read, struct beside *b; pthread_t thread; aw_yield pau
     AW_END;
 }
 
-ON_EACH_DRIVER(a_thread_beside_reads_while_another_runs_the_runtime) {
+ON_EACH_DRIVER(a_follower_reads_while_another_thread_runs_the_runtime) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     for (int i = 0; i < 20; i++) {
         aw_conn *ends[2];
         pthread_t thread;
         io_pair(ends);
-        struct beside b = {rt, ends[1], 0, 0};
+        struct follower b = {rt, ends[1], 0, 0};
         aw_runtime *before = aw_enter(rt);
-        CHECK_EQ(pthread_create(&thread, NULL, read_beside, &b), 0);
-        CHECK_EQ(aw_block_on(rt, AW_CALL(until_beside_waits, .b = &b)), 0);
+        CHECK_EQ(pthread_create(&thread, NULL, follower_read, &b), 0);
+        CHECK_EQ(aw_block_on(rt, AW_CALL(until_follower_waits, .b = &b)), 0);
         bool closes = i % 2;
         if (closes)
-            aw_close(ends[1]); /* whoever runs it now, or nobody */
+            aw_close(ends[1]); /* whichever thread runs it now, if any */
         else
             send_byte(ends[0], 0);
         if (i % 4 < 2) run_for_a_moment(rt);
@@ -155,10 +155,10 @@ ON_EACH_DRIVER(a_thread_beside_reads_while_another_runs_the_runtime) {
     workers_end(rt, &m);
 }
 
-enum { MANY = 400 }; /* more than a ring has room for */
+enum { MANY = 400 }; /* more than a ring holds */
 
-static void *read_many_beside(void *arg) {
-    struct beside *b = arg;
+static void *follower_read_many(void *arg) {
+    struct follower *b = arg;
     static aw_io reads[MANY];
     static char to[MANY];
     WAIT_UNTIL(LOAD(b->begun));
@@ -170,8 +170,8 @@ static void *read_many_beside(void *arg) {
     return NULL;
 }
 
-/* It does not look into its driver meanwhile, and leaves. */
-AW_ASYNC(int, be_busy_until_beside_waits, struct beside *b;) {
+/* Does not poll its driver meanwhile, and then leaves. */
+AW_ASYNC(int, be_busy_until_follower_waits, struct follower *b;) {
     AW_BEGIN;
     STORE(self->b->begun, 1);
     while (!waiting_for(self->b->conn))
@@ -180,16 +180,16 @@ AW_ASYNC(int, be_busy_until_beside_waits, struct beside *b;) {
     AW_END;
 }
 
-ON_EACH_DRIVER(a_thread_beside_reads_more_than_there_is_room_for_until_it_runs_the_runtime) {
+ON_EACH_DRIVER(a_follower_reads_more_than_a_ring_holds_until_it_runs_the_runtime) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
     pthread_t thread;
     char bytes[MANY] = {0};
     io_pair(ends);
-    struct beside b = {rt, ends[1], 0, 0};
-    CHECK_EQ(pthread_create(&thread, NULL, read_many_beside, &b), 0);
-    CHECK_EQ(aw_block_on(rt, AW_CALL(be_busy_until_beside_waits, .b = &b)), 0);
+    struct follower b = {rt, ends[1], 0, 0};
+    CHECK_EQ(pthread_create(&thread, NULL, follower_read_many, &b), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(be_busy_until_follower_waits, .b = &b)), 0);
     CHECK_EQ(write(aw_conn_fd(ends[0]), bytes, sizeof bytes), MANY);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(b.result, MANY);
@@ -200,7 +200,7 @@ ON_EACH_DRIVER(a_thread_beside_reads_more_than_there_is_room_for_until_it_runs_t
 
 /* ---- No descriptors left ----------------------------------------------------------------------- */
 
-/* A ring is a thread's own: another one needs another, and gets none. */
+/* A ring belongs to one thread: another thread needs its own, and cannot open it. */
 TEST(without_descriptors_another_thread_waits_until_there_are_some_by_uring) {
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){"uring", 0, false}, &m, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Waiting for descriptors: nothing that becomes ready is overlooked, nobody waits for one that is closed, and what is
- * cancelled has touched nothing. */
+ * Waiting for descriptors: no readiness is missed, nothing waits for a closed descriptor, and a
+ * cancelled operation has moved nothing. */
 #include "support/io_ends.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ AW_ASYNC(int, ask, aw_conn *conn; int i; char byte; aw_io io;) {
     AW_END;
 }
 
-/* Until the other end is closed. */
+/* Until the peer is closed. */
 AW_ASYNC(int, answer, aw_conn *conn; char byte; aw_io io;) {
     AW_BEGIN;
     for (;;) {
@@ -73,7 +73,7 @@ ON_DRIVERS(two_tasks_exchange_bytes) {
     workers_end(rt, &m);
 }
 
-/* ---- Many who wait ----------------------------------------------------------------------------- */
+/* ---- Many waiters ------------------------------------------------------------------------------ */
 
 enum { MANY = 100 };
 
@@ -87,7 +87,7 @@ static uint32_t reads_pending(aw_conn *c) {
     return n;
 }
 
-/* On workers they run by themselves; otherwise only while somebody is in block_on. */
+/* On workers the tasks run by themselves; otherwise only while a thread is in block_on. */
 AW_ASYNC(int, until_they_wait, aw_conn *conn; uint32_t count; aw_yield pause;) {
     AW_BEGIN;
     while (reads_pending(self->conn) < self->count)
@@ -100,7 +100,7 @@ static void wait_until_they_wait(aw_runtime *rt, aw_conn *c, uint32_t count) {
     CHECK_EQ(aw_block_on(rt, AW_CALL(until_they_wait, .conn = c, .count = count)), 0);
 }
 
-ON_DRIVERS(all_who_wait_for_one_descriptor_are_woken) {
+ON_DRIVERS(all_waiters_of_one_descriptor_are_woken) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -122,7 +122,7 @@ ON_DRIVERS(all_who_wait_for_one_descriptor_are_woken) {
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(a_close_ends_whoever_waits) {
+ON_DRIVERS(a_close_ends_all_waits) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -138,14 +138,15 @@ ON_DRIVERS(a_close_ends_whoever_waits) {
         CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
         CHECK_EQ(aw_task_take(tasks[i]), -EBADF);
     }
-    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -EBADF); /* who still has it */
+    /* Through a reference that was kept. */
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &to, 1)), -EBADF);
     aw_conn_drop(ends[1]);
-    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &to, 1)), 0); /* now it is closed */
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[0], &to, 1)), 0); /* now the descriptor is closed */
     aw_close(ends[0]);
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(who_is_cancelled_has_read_nothing) {
+ON_DRIVERS(a_cancelled_read_has_read_nothing) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_conn *ends[2];
@@ -180,7 +181,7 @@ ON_DRIVERS(a_connection_may_outlive_the_runtime) {
     aw_task_drop(t);
     CHECK_EQ(aw_wait(aw_read(ends[1], &to, 1)), -ENXIO);
     CHECK_EQ(memory_in_use(&m), 0);
-    rt = io_runtime(how, &m, NULL); /* with another one it goes on */
+    rt = io_runtime(how, &m, NULL); /* it works with another runtime */
     t = aw_spawn_on(rt, AW_CALL(read_one, .conn = ends[1], .to = &to));
     wait_until_they_wait(rt, ends[1], 1);
     CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
@@ -205,7 +206,7 @@ static void *close_all(void *arg) {
     return NULL;
 }
 
-/* Who closes asks the driver for what it has, while that ends. */
+/* A close requests cancels from the driver while the driver is closed. */
 ON_DRIVERS(connections_may_be_closed_while_the_runtime_ends) {
     for (int round = 0; round < test_scale(40); round++) {
         memory m;
@@ -238,7 +239,7 @@ ON_DRIVERS(connections_may_be_closed_while_the_runtime_ends) {
     }
 }
 
-/* Polled by somebody else, with the help of a runtime that has ended since. */
+/* Polled outside of a task, by means of a runtime that has ended since. */
 ON_DRIVERS(an_operation_may_outlive_the_runtime) {
     memory m;
     aw_conn *ends[2];
@@ -269,7 +270,7 @@ AW_ASYNC(int, read_for, uint64_t time; aw_conn * conn; char *to; AW_TIMEOUT(aw_i
     AW_END;
 }
 
-/* The first one is still there, but nobody runs it. */
+/* The other runtime still exists, but no thread runs it. */
 ON_DRIVERS(a_connection_goes_from_one_runtime_to_another) {
     memory m[2];
     aw_runtime *rts[2] = {io_runtime(how, &m[0], NULL), io_runtime(how, &m[1], NULL)};
@@ -294,8 +295,8 @@ ON_DRIVERS(a_connection_goes_from_one_runtime_to_another) {
     workers_end(rts[1], &m[1]);
 }
 
-/* Without a close, and while an event is on its way. */
-ON_DRIVERS(the_last_one_who_drops_it_closes_it) {
+/* Without a close, and while an event is pending. */
+ON_DRIVERS(dropping_the_last_reference_closes_a_connection) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     for (int i = 0; i < 100; i++) {
@@ -310,13 +311,13 @@ ON_DRIVERS(the_last_one_who_drops_it_closes_it) {
         CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
         aw_conn_drop(ends[1]);
         int n = aw_block_on(rt, aw_read(ends[0], &to, 1));
-        CHECK(n == 0 || n == -ECONNRESET); /* with a byte that nobody has read */
+        CHECK(n == 0 || n == -ECONNRESET); /* the peer had an unread byte */
         aw_conn_drop(ends[0]);
     }
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(a_write_to_nobody_is_an_error_and_no_signal) {
+ON_DRIVERS(a_write_without_a_reader_is_an_error_and_no_signal) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     int fds[2];
@@ -343,18 +344,18 @@ TEST(without_a_runtime_a_read_does_not_wait) {
     aw_close(ends[1]);
 }
 
-/* ---- Reading and writing at once, from all sides ------------------------------------------------ */
+/* ---- Many readers and writers ------------------------------------------------------------------- */
 
 enum { BYTES = 200000, WRITERS = 4 };
 
-AW_ASYNC(int, write_many, aw_conn *conn; int left; char bytes[1000]; aw_io io;) {
+AW_ASYNC(int, write_many, aw_conn *conn; int remaining; char bytes[1000]; aw_io io;) {
     AW_BEGIN;
     memset(self->bytes, 'y', sizeof self->bytes);
-    while (self->left > 0) {
-        AW_AWAIT(self->io,
-                 aw_write(self->conn, self->bytes, self->left < 1000 ? (size_t)self->left : 1000));
+    while (self->remaining > 0) {
+        AW_AWAIT(self->io, aw_write(self->conn, self->bytes,
+                                    self->remaining < 1000 ? (size_t)self->remaining : 1000));
         CHECK_GT(self->io.out, 0);
-        self->left -= self->io.out;
+        self->remaining -= self->io.out;
     }
     AW_RETURN(0);
     AW_END;
@@ -381,7 +382,7 @@ ON_DRIVERS(no_byte_is_lost_between_many_readers_and_writers) {
     int got = 0;
     io_pair(ends);
     for (int i = 0; i < WRITERS; i++) {
-        writers[i] = aw_spawn_on(rt, AW_CALL(write_many, .conn = ends[0], .left = BYTES));
+        writers[i] = aw_spawn_on(rt, AW_CALL(write_many, .conn = ends[0], .remaining = BYTES));
         readers[i] = aw_spawn_on(rt, AW_CALL(read_many, .conn = ends[1]));
     }
     for (int i = 0; i < WRITERS; i++)
@@ -401,11 +402,11 @@ ON_DRIVERS(no_byte_is_lost_between_many_readers_and_writers) {
 /* ---- Cancelling --------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_io */
-ON_EACH_THAT_TELLS(a_read_may_be_cancelled_at_any_point) {
+ON_EACH_READINESS_DRIVER(a_read_may_be_cancelled_at_any_point) {
     how.workers = 1;
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_runtime *before = aw_enter(rt);
-    static aw_flag flag, other; /* a worker may raise it a moment later */
+    static aw_flag flag, other; /* static: a worker may set them a moment later */
     aw_conn *ends[2];
     char to = 0;
     io_pair(ends);
@@ -418,7 +419,7 @@ ON_EACH_THAT_TELLS(a_read_may_be_cancelled_at_any_point) {
     CHECK_EQ(write(aw_conn_fd(ends[0]), "x", 1), 1);
     WAIT_UNTIL(aw_flag_take(&flag));
     CHECK(!aw_flag_take(&other));
-    CHECK_EQ(CANCEL(&woken, &flag), AW_CANCELLED); /* it was woken, and has read nothing */
+    CHECK_EQ(CANCEL(&woken, &flag), AW_CANCELLED); /* woken, but it has read nothing */
     CHECK_EQ(to, 0);
     again = aw_read(ends[1], &to, 1);
     CHECK_EQ(POLL(&again, &flag), AW_READY);
@@ -446,21 +447,21 @@ TEST(the_environment_chooses_unless_the_program_does) {
     o.log_data = &log;
     setenv("AWAKE_DRIVER", "poll", 1);
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
-    CHECK(rt->driver_type == &aw__poll_driver);
+    CHECK(rt->base.driver_type == &aw__poll_driver);
     aw_runtime_free(rt);
     o.driver = "epoll";
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
-    CHECK(rt->driver_type == &aw__epoll_driver);
+    CHECK(rt->base.driver_type == &aw__epoll_driver);
     aw_runtime_free(rt);
     o.driver = NULL;
     setenv("AWAKE_DRIVER", "nonsense", 1);
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
-    CHECK(rt->driver_type == &aw__uring_driver);
+    CHECK(rt->base.driver_type == &aw__uring_driver);
     CHECK_EQ(log_count(&log, "AWAKE_DRIVER is 'nonsense'"), 1);
     aw_runtime_free(rt);
 }
 
-ON_DRIVERS(the_system_has_the_operations_where_it_can) {
+ON_DRIVERS(operations_are_submitted_to_the_kernel_where_the_driver_can) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     aw_io_counters before, after;
@@ -498,10 +499,10 @@ ON_DRIVERS(what_other_threads_wait_for_is_counted) {
     CHECK_EQ(aw_wait_for(1, aw_read(ends[1], &to, 1)), -ETIMEDOUT);
     aw_leave(before);
     aw_runtime_io(rt, &counters);
-    bool given = strcmp(how.driver, "uring") == 0;
-    CHECK_EQ(counters.operations, given ? 1u : 0u);
-    if (given) CHECK_EQ(counters.events, 1u);
-    if (given) CHECK_GT(counters.calls, 0u);
+    bool submits = strcmp(how.driver, "uring") == 0;
+    CHECK_EQ(counters.operations, submits ? 1u : 0u);
+    if (submits) CHECK_EQ(counters.events, 1u);
+    if (submits) CHECK_GT(counters.calls, 0u);
     aw_close(ends[0]);
     aw_close(ends[1]);
     workers_end(rt, NULL);
@@ -576,7 +577,7 @@ ON_DRIVERS(after_a_shutdown_the_other_end_reads_to_its_end_and_still_answers) {
     workers_end(rt, &m);
 }
 
-/* ---- Tasks that never rest ---------------------------------------------------------------------- */
+/* ---- Tasks that always yield -------------------------------------------------------------------- */
 
 AW_ASYNC(int, yield_until_done, struct read_one *task; aw_yield pause;) {
     AW_BEGIN;
@@ -604,7 +605,7 @@ ON_DRIVERS(a_task_that_only_yields_lets_input_through) {
     workers_end(rt, &m);
 }
 
-/* ---- What the runtime says ---------------------------------------------------------------------- */
+/* ---- Descriptions ------------------------------------------------------------------------------- */
 
 ON_DRIVERS(a_task_that_reads_says_which_call_and_descriptor_it_waits_for) {
     memory m;

@@ -3,8 +3,8 @@
  * A join set yields its tasks in the order in which they end. */
 #include "support/scopes.h"
 
-/* A set of three tasks that wait; `next` is polled by hand. */
-struct by_hand {
+/* A set of three tasks that wait; `next` is polled directly. */
+struct scene {
     aw_runtime *rt;
     memory memory;
     aw_flag flag;
@@ -13,7 +13,7 @@ struct by_hand {
     aw_join_set set;
     aw_join_set_next_future next;
 };
-static void begin(struct by_hand *t, uint32_t workers) {
+static void begin(struct scene *t, uint32_t workers) {
     t->rt = new_runtime(workers, &t->memory, NULL);
     t->flag = (aw_flag){0};
     t->set = (aw_join_set)AW_JOIN_SET_INIT;
@@ -22,22 +22,22 @@ static void begin(struct by_hand *t, uint32_t workers) {
         t->kids[i] = (struct kid)KID;
         t->kids[i].result = 10 + i;
         struct child child = AW_CALL(child, .kid = &t->kids[i]);
-        t->tasks[i] = aw_join_set_spawn_on(t->rt, &t->set, child);
+        t->tasks[i] = aw_join_set_spawn_on(&t->set, t->rt, child);
         CHECK_EQ(aw_task_error(t->tasks[i]), 0);
     }
     run_a_while(t->rt);
     CHECK_EQ(aw_join_set_count(&t->set), 3);
     t->next = aw_join_set_next(&t->set, &t->task);
 }
-static void open_gate(struct by_hand *t, int i) {
+static void open_gate(struct scene *t, int i) {
     gate_open(&t->kids[i].gate);
     run_a_while(t->rt);
 }
-static void empty(struct by_hand *t) {
+static void empty(struct scene *t) {
     CHECK_EQ(aw_block_on(t->rt, aw_join_set_shutdown(&t->set)), 0);
     CHECK_EQ(aw_join_set_count(&t->set), 0);
 }
-static void end(struct by_hand *t) {
+static void end(struct scene *t) {
     check_kids(t->kids, 3);
     workers_end(t->rt, &t->memory);
 }
@@ -45,7 +45,7 @@ static void end(struct by_hand *t) {
 /* ---- In the order of their ends --------------------------------------------------------------- */
 
 ON_BOTH(tasks_are_yielded_in_the_order_of_their_ends) {
-    struct by_hand t;
+    struct scene t;
     static const int order[] = {1, 2, 0};
     begin(&t, workers);
     for (int i = 0; i < 3; i++)
@@ -61,8 +61,8 @@ ON_BOTH(tasks_are_yielded_in_the_order_of_their_ends) {
     end(&t);
 }
 
-ON_BOTH(who_waits_is_woken_by_the_next_end) {
-    struct by_hand t;
+ON_BOTH(a_waiter_is_woken_by_the_next_end) {
+    struct scene t;
     begin(&t, workers);
     CHECK_EQ(POLL(&t.next, &t.flag), AW_PENDING);
     CHECK(!aw_flag_take(&t.flag));
@@ -79,7 +79,7 @@ ON_BOTH(who_waits_is_woken_by_the_next_end) {
 }
 
 ON_BOTH(a_task_that_failed_or_was_aborted_says_so) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, workers);
     t.kids[0].fails = true;
     t.kids[0].result = -EPROTO;
@@ -101,7 +101,7 @@ ON_BOTH(a_task_that_failed_or_was_aborted_says_so) {
 }
 
 ON_BOTH(several_may_wait_and_the_last_finds_it_empty) {
-    struct by_hand t;
+    struct scene t;
     struct child *tasks[4];
     aw_join_set_next_future next[4];
     aw_flag flags[4] = {{0}};
@@ -123,10 +123,10 @@ ON_BOTH(several_may_wait_and_the_last_finds_it_empty) {
     end(&t);
 }
 
-/* ---- Cancelled everywhere --------------------------------------------------------------------- */
+/* ---- Cancelled at every point ----------------------------------------------------------------- */
 
 ON_BOTH(a_next_that_never_began_is_gone_at_once) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, workers);
     open_gate(&t, 0);
     CHECK_EQ(CANCEL(&t.next, &t.flag), AW_CANCELLED);
@@ -136,7 +136,7 @@ ON_BOTH(a_next_that_never_began_is_gone_at_once) {
 }
 
 ON_BOTH(a_next_that_is_cancelled_takes_nothing) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, workers);
     CHECK_EQ(POLL(&t.next, &t.flag), AW_PENDING);
     CHECK_EQ(CANCEL(&t.next, &t.flag), AW_CANCELLED);
@@ -148,8 +148,8 @@ ON_BOTH(a_next_that_is_cancelled_takes_nothing) {
     end(&t);
 }
 
-ON_BOTH(a_task_that_was_given_to_a_next_that_is_cancelled_goes_to_the_front) {
-    struct by_hand t;
+ON_BOTH(a_task_of_a_next_that_is_cancelled_goes_back_to_the_front) {
+    struct scene t;
     begin(&t, workers);
     CHECK_EQ(POLL(&t.next, &t.flag), AW_PENDING);
     open_gate(&t, 1);
@@ -166,8 +166,8 @@ ON_BOTH(a_task_that_was_given_to_a_next_that_is_cancelled_goes_to_the_front) {
     end(&t);
 }
 
-ON_BOTH(a_task_that_is_given_back_goes_to_the_next_who_waits) {
-    struct by_hand t;
+ON_BOTH(a_task_that_is_put_back_goes_to_the_next_waiter) {
+    struct scene t;
     struct child *task;
     aw_flag other = {0};
     begin(&t, workers);
@@ -186,7 +186,7 @@ ON_BOTH(a_task_that_is_given_back_goes_to_the_next_who_waits) {
 }
 
 ON_BOTH(a_shutdown_waits_for_all_and_is_not_cut_short) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, workers);
     aw_join_set_shutdown_future never = aw_join_set_shutdown(&t.set);
     CHECK_EQ(CANCEL(&never, &t.flag), AW_CANCELLED);
@@ -200,7 +200,7 @@ ON_BOTH(a_shutdown_waits_for_all_and_is_not_cut_short) {
     CHECK_EQ(r, AW_READY);
     CHECK_EQ(f.out, 0);
     CHECK_EQ(aw_join_set_count(&t.set), 0);
-    run_a_while(t.rt); /* what is given back outside is discarded by the runtime */
+    run_a_while(t.rt); /* outputs that were dropped outside are discarded by the runtime */
     CHECK_EQ(t.kids[0].discards, 1);
     CHECK_EQ(t.kids[1].discards, 1);
     CHECK_EQ(t.kids[2].discards, 0);
@@ -210,7 +210,7 @@ ON_BOTH(a_shutdown_waits_for_all_and_is_not_cut_short) {
 /* ---- All of them ------------------------------------------------------------------------------ */
 
 ON_BOTH(tasks_that_are_aborted_are_still_yielded) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, workers);
     aw_join_set_abort_all(&t.set);
     for (int i = 0; i < 3; i++) {
@@ -222,7 +222,7 @@ ON_BOTH(tasks_that_are_aborted_are_still_yielded) {
 }
 
 ON_BOTH(tasks_that_are_detached_go_on_by_themselves) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, workers);
     open_gate(&t, 0);
     CHECK_EQ(POLL(&t.next, &t.flag), AW_READY);
@@ -232,15 +232,15 @@ ON_BOTH(tasks_that_are_detached_go_on_by_themselves) {
     CHECK_EQ(aw_join_set_count(&t.set), 0);
     run_a_while(t.rt);
     CHECK_EQ(t.kids[0].discards, 1);
-    memset(&t.set, 0xff, sizeof t.set); /* nobody looks at it any more */
+    memset(&t.set, 0xff, sizeof t.set); /* it is no longer used */
     open_gate(&t, 1);
     open_gate(&t, 2);
     CHECK_EQ(t.kids[1].discards + t.kids[2].discards, 2);
     end(&t);
 }
 
-ON_BOTH(who_waits_while_all_are_detached_finds_it_empty) {
-    struct by_hand t;
+ON_BOTH(a_waiter_finds_the_set_empty_when_all_are_detached) {
+    struct scene t;
     begin(&t, workers);
     CHECK_EQ(POLL(&t.next, &t.flag), AW_PENDING);
     aw_join_set_detach_all(&t.set);
@@ -253,7 +253,7 @@ ON_BOTH(who_waits_while_all_are_detached_finds_it_empty) {
 }
 
 ON_BOTH(a_runtime_that_ends_leaves_its_tasks_in_the_set_as_cancelled) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, workers);
     aw_runtime_free(t.rt);
     for (int i = 0; i < 3; i++) {
@@ -265,7 +265,7 @@ ON_BOTH(a_runtime_that_ends_leaves_its_tasks_in_the_set_as_cancelled) {
     check_kids(t.kids, 3);
 }
 
-/* ---- Spawns that fail, misuse, looking at it -------------------------------------------------- */
+/* ---- Spawns that fail, misuse, descriptions --------------------------------------------------- */
 
 ON_BOTH(a_spawn_that_fails_is_not_in_the_set) {
     memory m;
@@ -273,7 +273,7 @@ ON_BOTH(a_spawn_that_fails_is_not_in_the_set) {
     aw_join_set set = AW_JOIN_SET_INIT;
     struct kid kid = KID;
     STORE(m.refuse, 1);
-    struct child *task = aw_join_set_spawn_on(rt, &set, AW_CALL(child, .kid = &kid));
+    struct child *task = aw_join_set_spawn_on(&set, rt, AW_CALL(child, .kid = &kid));
     STORE(m.refuse, 0);
     CHECK_EQ(aw_task_error(task), -ENOMEM);
     CHECK_EQ(kid.unstarted, 1);
@@ -283,7 +283,7 @@ ON_BOTH(a_spawn_that_fails_is_not_in_the_set) {
 }
 
 ON_BOTH(its_tasks_are_listed_by_name) {
-    struct by_hand t;
+    struct scene t;
     char text[1024];
     begin(&t, workers);
     CHECK_EQ(POLL(&t.next, &t.flag), AW_PENDING);
@@ -296,7 +296,7 @@ ON_BOTH(its_tasks_are_listed_by_name) {
 }
 
 static void join_a_member(void) {
-    struct by_hand t;
+    struct scene t;
     begin(&t, 0);
     aw_block_on(t.rt, aw_task_join(t.tasks[0]));
 }
@@ -346,7 +346,7 @@ AW_FIBER(int, squares_on_a_stack) {
     while (status = aw_await(aw_join_set_next_any(&set, &task)), task) {
         CHECK_EQ(status, 0);
         sum += *(int *)aw_future_out(task);
-        aw__task_drop(task);
+        aw_task_drop_any(task);
     }
     AW_SHIELD {
         aw_await(aw_join_set_shutdown(&set));
@@ -362,6 +362,60 @@ ON_BOTH(functions_and_fibers_walk_over_a_set) {
     }
     workers_end(rt, &m);
 }
+
+/* ---- Handles of any type ---------------------------------------------------------------------- */
+
+AW_ASYNC(int, waits_for_ever, aw_never never;) {
+    AW_BEGIN;
+    AW_AWAIT(self->never, aw_never_ready());
+    AW_RETURN(0);
+    AW_END;
+}
+
+static const aw_location location = {"join_set.c", 1, NULL};
+
+AW_ASYNC(int, walks_over_any, aw_join_set set; aw_future * task; int sum;
+         aw_join_set_next_future next; aw_task_join_future join; int n[4];) {
+    AW_BEGIN;
+    aw_join_set_spawn(&self->set, AW_CALL(square, .n = 3));
+    aw_join_set_spawn(&self->set, AW_CALL(square_on_a_stack, .n = 4));
+    while (aw_join_set_count(&self->set)) {
+        AW_AWAIT(self->next, aw_join_set_next_any(&self->set, &self->task));
+        CHECK_EQ(self->next.out, 0);
+        CHECK(aw_task_is_finished_any(self->task));
+        CHECK_EQ(aw_task_error_any(self->task), 0);
+        CHECK_NE(aw_task_id_any(self->task), 0);
+        CHECK_CONTAINS(aw_task_name_any(self->task), "square");
+        CHECK_CONTAINS(aw_task_location_any(self->task)->file, "join_set.c");
+        CHECK_EQ(aw_task_take_any(self->task, self->n, 1), -EMSGSIZE);
+        CHECK_EQ(aw_task_take_any(self->task, self->n, sizeof self->n), sizeof(int));
+        self->sum += self->n[0];
+    }
+    aw_join_set_spawn(&self->set, AW_CALL(waits_for_ever));
+    CHECK_EQ(aw_join_set_try_next_any(&self->set, &self->task), -EAGAIN);
+    CHECK(self->task == NULL);
+    aw_join_set_abort_all(&self->set);
+    AW_AWAIT(self->next, aw_join_set_next_any(&self->set, &self->task));
+    CHECK_EQ(aw_task_take_any(self->task, self->n, sizeof self->n), -ECANCELED);
+    aw_task_drop_any(self->task);
+    self->task = aw_spawn_future(NULL, &AW_CALL(waits_for_ever).future,
+                                 sizeof(struct waits_for_ever), &location, NULL);
+    CHECK_EQ(aw_task_take_any(self->task, self->n, sizeof self->n), -EAGAIN);
+    aw_task_abort_any(self->task);
+    AW_AWAIT(self->join, aw_task_join_any(self->task));
+    CHECK_EQ(self->join.out, -ECANCELED);
+    aw_task_drop_any(self->task);
+    AW_RETURN(self->sum);
+    AW_END;
+}
+
+ON_BOTH(a_handle_of_any_type_can_be_asked_joined_aborted_taken_and_dropped) {
+    memory m;
+    aw_runtime *rt = new_runtime(workers, &m, NULL);
+    CHECK_EQ(RUN(rt, AW_CALL(walks_over_any)), 25);
+    workers_end(rt, &m);
+}
+
 ON_BOTH(functions_and_fibers_that_are_aborted_leave_no_task_behind) {
     memory m;
     aw_runtime *rt = new_runtime(workers, &m, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Mutex, polled by hand: order, handing over, cancelling, what it remembers, and misuse. */
+ * Mutex, polled directly by the test: queue order, hand-over, cancelling, the recorded holder,
+ * and misuse. */
 #include "test.h"
 
 #include <errno.h>
@@ -30,18 +31,18 @@ TEST(a_zeroed_mutex_is_free) {
     aw_mutex_unlock(&m);
 }
 
-TEST(the_mutex_goes_from_hand_to_hand_in_the_order_of_first_polls) {
+TEST(the_mutex_is_handed_over_in_the_order_of_first_polls) {
     static aw_mutex_lock_future w[WAITERS];
     static aw_flag flags[WAITERS];
     aw_mutex m = AW_MUTEX_INIT;
     CHECK_EQ(aw_mutex_try_lock(&m), 0);
     for (int i = 0; i < WAITERS; i++)
         w[i] = aw_mutex_lock(&m);
-    for (int i = WAITERS - 1; i >= 0; i--) /* made first, polled last */
+    for (int i = WAITERS - 1; i >= 0; i--) /* created first, polled last */
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     for (int i = WAITERS - 1; i >= 0; i--) {
         aw_mutex_unlock(&m);
-        CHECK_EQ(aw_mutex_try_lock(&m), -EAGAIN); /* nobody gets in between */
+        CHECK_EQ(aw_mutex_try_lock(&m), -EAGAIN); /* no barging */
         for (int k = 0; k < WAITERS; k++)
             CHECK_EQ(aw_flag_take(&flags[k]), k == i);
         if (i % 2) CHECK_EQ(POLL(&w[i], &flags[i]), AW_READY);
@@ -52,7 +53,7 @@ TEST(the_mutex_goes_from_hand_to_hand_in_the_order_of_first_polls) {
     CHECK(is_free(&m));
 }
 
-TEST(polling_again_keeps_the_place_and_only_the_latest_waker_is_woken) {
+TEST(polling_again_keeps_the_queue_position_and_only_the_latest_waker_is_woken) {
     aw_mutex m = AW_MUTEX_INIT;
     aw_flag flags[4] = {{0}}, other = {0};
     aw_mutex_lock_future first = aw_mutex_lock(&m), second = aw_mutex_lock(&m);
@@ -72,7 +73,7 @@ TEST(polling_again_keeps_the_place_and_only_the_latest_waker_is_woken) {
     CHECK(is_free(&m));
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ------------------------------------------------------------------------------ */
 
 /* cancel-at-every-await: aw_mutex_lock */
 
@@ -120,7 +121,7 @@ TEST(cancelled_waiters_do_not_wedge_the_queue) {
         w[i] = aw_mutex_lock(&m);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     }
-    for (int i = 0; i < WAITERS; i++) /* the ends as well */
+    for (int i = 0; i < WAITERS; i++) /* always includes both ends */
         if (i == 0 || i == WAITERS - 1 || test_random(&seed) % 2)
             CHECK_EQ(CANCEL(&w[i], &flags[i]), AW_CANCELLED);
     for (int i = 0; i < WAITERS; i++) {
@@ -150,7 +151,7 @@ TEST(a_discarded_lock_goes_to_the_next_waiter) {
     CHECK(is_free(&m));
 }
 
-/* ---- What it remembers ------------------------------------------------------------------------ */
+/* ---- The recorded holder --------------------------------------------------------------------- */
 
 TEST(it_remembers_where_it_was_taken) {
     aw_mutex m = AW_MUTEX_INIT;
@@ -158,7 +159,7 @@ TEST(it_remembers_where_it_was_taken) {
     uint64_t task = 99;
     CHECK(aw_mutex_holder(&m, NULL) == NULL);
     CHECK_EQ(aw_mutex_try_lock(&m), 0);
-    const aw_place *first = aw_mutex_holder(&m, &task);
+    const aw_location *first = aw_mutex_holder(&m, &task);
     CHECK_STR(first->file, __FILE__);
     CHECK_EQ(first->line, __LINE__ - 3);
     CHECK_EQ(task, 0);
@@ -171,7 +172,7 @@ TEST(it_remembers_where_it_was_taken) {
     CHECK_CONTAINS(text, "mutex_lock");
     CHECK_CONTAINS(text, "taken at tests/behaviour/mutex_queue.c:");
     aw_mutex_unlock(&m);
-    CHECK_EQ(aw_mutex_holder(&m, NULL)->line, line); /* handed over, and not polled yet */
+    CHECK_EQ(aw_mutex_holder(&m, NULL)->line, line); /* the new holder has not been polled yet */
     CHECK_EQ(POLL(&lock, &flag), AW_READY);
     aw_mutex_unlock(&m);
     CHECK(aw_mutex_holder(&m, NULL) == NULL);
@@ -179,8 +180,8 @@ TEST(it_remembers_where_it_was_taken) {
 
 TEST(unlocking_a_mutex_that_is_not_locked_ends_the_program) {
     aw_mutex m = AW_MUTEX_INIT;
-    DIES(aw_mutex_unlock(&m), "a mutex is unlocked that is not locked");
+    DIES(aw_mutex_unlock(&m), "a mutex was unlocked that is not locked");
     CHECK_EQ(aw_mutex_try_lock(&m), 0);
     aw_mutex_unlock(&m);
-    DIES(aw_mutex_unlock(&m), "a mutex is unlocked that is not locked");
+    DIES(aw_mutex_unlock(&m), "a mutex was unlocked that is not locked");
 }

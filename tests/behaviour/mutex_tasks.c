@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Mutex and semaphore between tasks: one at a time across awaits, cleanup, budget, reports. */
+ * Mutex and semaphore between tasks: mutual exclusion across awaits, cleanup, budget, reports. */
 #include "support/workers.h"
 
-/* ---- One at a time ---------------------------------------------------------------------------- */
+/* ---- Mutual exclusion ------------------------------------------------------------------------ */
 
 typedef struct shared {
     aw_mutex mutex;
@@ -55,8 +55,8 @@ static void thread_adds(void *arg, int index, uint64_t *random) {
     }
 }
 
-/* The tasks of one runtime. They are joined by a thread of its own: a current-thread runtime that nobody runs may be given
- * the mutex, and keep it. */
+/* The tasks of one runtime. Each team is joined from its own thread: a current-thread runtime
+ * that no thread runs could be handed the mutex and keep it. */
 enum { EACH = 3, TIMES = 100 };
 typedef struct team {
     aw_runtime *rt;
@@ -84,24 +84,24 @@ static void *team_run(void *arg) {
 }
 
 /* Tasks and fibers of two runtimes, and plain threads. */
-ON_BOTH(everybody_takes_turns) {
+ON_BOTH(tasks_fibers_and_threads_exclude_each_other) {
     uint64_t random = test_seed();
     shared s = {.mutex = AW_MUTEX_INIT};
     team one, two;
-    storm threads;
-    storm_make(&threads, 3, &random, thread_adds, &s);
+    thread_group threads;
+    thread_group_create(&threads, 3, &random, thread_adds, &s);
     team_begin(&one, new_runtime(workers, NULL, NULL), &s);
     team_begin(&two, workers_new(2, NULL, NULL), &s);
-    storm_go(&threads);
+    thread_group_go(&threads);
     pthread_t runner = thread_start(team_run, &one);
     team_run(&two);
     thread_end(runner);
-    storm_end(&threads);
+    thread_group_join(&threads);
     CHECK_EQ(s.sum, 4 * EACH * TIMES + 3 * 100);
     CHECK_EQ(s.mutex.word, 0);
 }
 
-/* ---- Cleanup ---------------------------------------------------------------------------------- */
+/* ---- Cleanup --------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, holds, aw_mutex *m; uint32_t * has; aw_mutex_lock_future lock; aw_never forever;) {
     AW_BEGIN;
@@ -151,7 +151,7 @@ ON_BOTH(a_holder_that_is_cancelled_unlocks_in_its_cleanup) {
     workers_end(rt, NULL);
 }
 
-/* ---- A task and its own mutex ----------------------------------------------------------------- */
+/* ---- A task and its own mutex ---------------------------------------------------------------- */
 
 AW_ASYNC(int, takes_twice, aw_mutex *m; aw_mutex_lock_future lock;) {
     AW_BEGIN;
@@ -179,7 +179,111 @@ ON_BOTH(a_task_that_waits_for_its_own_mutex_is_reported) {
     workers_end(rt, NULL);
 }
 
-/* Two branches of one task: the one that waits is let on by the other. */
+/* Waits for its own mutex, but the wait ends in the poll in which it began. Then it waits for
+ * something else. */
+AW_ASYNC(int, waits_in_vain, aw_mutex *m; aw_notify * go; bool again; aw_mutex_lock_future lock;
+         AW_SELECT(aw_mutex_lock_future, aw_ready) s; aw_notified wait;) {
+    AW_BEGIN;
+    AW_AWAIT(self->lock, aw_mutex_lock(self->m));
+    AW_AWAIT_SELECT_BIASED(self->s, aw_mutex_lock(self->m), aw_ready_now(0));
+    CHECK_EQ(aw_select_winner(&self->s), 1);
+    if (self->again) AW_AWAIT(self->lock, aw_mutex_lock(self->m));
+    AW_AWAIT(self->wait, aw_notify_wait(self->go));
+    aw_mutex_unlock(self->m);
+    AW_RETURN(0);
+    AW_END;
+}
+
+ON_BOTH(a_wait_for_its_own_mutex_that_ended_in_the_same_poll_is_not_reported) {
+    kept_log log = KEPT_LOG;
+    aw_mutex m = AW_MUTEX_INIT;
+    aw_notify go = AW_NOTIFY_INIT;
+    aw_runtime *rt = new_runtime(workers, NULL, &log);
+    struct waits_in_vain *t = aw_spawn_on(rt, AW_CALL(waits_in_vain, .m = &m, .go = &go));
+    run_a_while(rt);
+    CHECK_EQ(log.length, 0);
+    aw_notify_one(&go);
+    CHECK_EQ(JOIN_STATUS(rt, t), 0);
+    CHECK_EQ(log.length, 0);
+    aw_task_drop(t);
+    workers_end(rt, NULL);
+}
+
+ON_BOTH(a_wait_for_its_own_mutex_behind_one_that_ended_in_the_same_poll_is_reported) {
+    kept_log log = KEPT_LOG;
+    aw_mutex m = AW_MUTEX_INIT;
+    aw_notify go = AW_NOTIFY_INIT;
+    aw_runtime *rt = new_runtime(workers, NULL, &log);
+    struct waits_in_vain *t = aw_spawn_on(
+        rt, AW_CALL(waits_in_vain, .m = &m, .go = &go, .again = true));
+    run_a_while(rt);
+    CHECK_EQ(log_count(&log, "waits only for what it holds itself"), 1);
+    aw_task_abort(t);
+    CHECK_EQ(JOIN_STATUS(rt, t), -ECANCELED);
+    aw_task_drop(t);
+    workers_end(rt, NULL);
+}
+
+/* Holds the mutex until it is notified. */
+AW_ASYNC(int, holds_until, aw_mutex *m; aw_notify * go; uint32_t * has; aw_mutex_lock_future lock;
+         aw_notified wait;) {
+    AW_BEGIN;
+    AW_AWAIT(self->lock, aw_mutex_lock(self->m));
+    STORE(*self->has, 1);
+    AW_AWAIT(self->wait, aw_notify_wait(self->go));
+    aw_mutex_unlock(self->m);
+    AW_RETURN(0);
+    AW_END;
+}
+
+AW_ASYNC(int, takes_after, aw_mutex *m; aw_notify * go; aw_notified wait;
+         aw_mutex_lock_future lock;) {
+    AW_BEGIN;
+    AW_AWAIT(self->wait, aw_notify_wait(self->go));
+    AW_AWAIT(self->lock, aw_mutex_lock(self->m));
+    aw_mutex_unlock(self->m);
+    AW_RETURN(0);
+    AW_END;
+}
+
+AW_ASYNC(int, passes_it_on, aw_mutex *m; aw_notify * go; uint32_t * has;
+         AW_JOIN(struct takes_after, struct holds_until) both;) {
+    AW_BEGIN;
+    AW_AWAIT_JOIN_BIASED(self->both, AW_CALL(takes_after, .m = self->m, .go = self->go),
+                         AW_CALL(holds_until, .m = self->m, .go = self->go, .has = self->has));
+    AW_RETURN(0);
+    AW_END;
+}
+
+/* In one poll, one branch queues for the task's own mutex behind another task, and another
+ * branch unlocks it. */
+ON_BOTH(a_mutex_that_went_to_another_task_in_the_same_poll_is_not_its_own) {
+    kept_log log = KEPT_LOG;
+    aw_mutex m = AW_MUTEX_INIT;
+    aw_notify go = AW_NOTIFY_INIT, end = AW_NOTIFY_INIT;
+    uint32_t has = 0, other_has = 0;
+    aw_runtime *rt = new_runtime(workers, NULL, &log);
+    struct passes_it_on *t = aw_spawn_on(rt,
+                                         AW_CALL(passes_it_on, .m = &m, .go = &go, .has = &has));
+    run_a_while(rt);
+    CHECK_EQ(LOAD(has), 1);
+    struct holds_until *other = aw_spawn_on(
+        rt, AW_CALL(holds_until, .m = &m, .go = &end, .has = &other_has));
+    run_a_while(rt);
+    CHECK_EQ(LOAD(other_has), 0);
+    aw_notify_waiters(&go);
+    run_a_while(rt);
+    CHECK_EQ(LOAD(other_has), 1);
+    CHECK_EQ(log.length, 0);
+    aw_notify_one(&end);
+    CHECK_EQ(JOIN_STATUS(rt, t), 0);
+    CHECK_EQ(JOIN_STATUS(rt, other), 0);
+    aw_task_drop(t);
+    aw_task_drop(other);
+    workers_end(rt, NULL);
+}
+
+/* Two branches of one task: the branch that waits is woken by the other one. */
 AW_ASYNC(int, shares_with_itself, shared *s; struct adds a; struct adds b;
          AW_JOIN(struct adds, struct adds) both;) {
     AW_BEGIN;
@@ -200,7 +304,7 @@ ON_BOTH(two_branches_of_a_task_may_share_a_mutex) {
     workers_end(rt, NULL);
 }
 
-/* ---- Budget ----------------------------------------------------------------------------------- */
+/* ---- Budget ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, greedy, shared *s; int n; bool semaphore; uint32_t * stop; aw_mutex_lock_future lock;
          aw_acquire acquire;) {

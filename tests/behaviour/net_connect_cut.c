@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A race of connects that is cancelled when each of its attempts has been answered says what they said; if one of them was
- * cut off, or never begun, it is gone. */
+ * A race of connects that is cancelled returns its error if every attempt was answered. If an
+ * attempt was cut off or never begun, the race counts as cancelled. */
 #include "support/net.h"
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
-/* Polled once, and then cancelled. What the timeout says. */
+/* Polled once, then cancelled. Returns the result of the timeout. */
 AW_ASYNC(int, begin_and_cut, aw_conn *c; const aw_addr *addrs; int count; uint64_t stagger;
          aw_connect_any_future race; AW_TIMEOUT(aw_connect_any_future) any;) {
     AW_BEGIN;
@@ -36,12 +36,12 @@ AW_ASYNC(int, begin_and_cut_host, aw_conn *c; uint16_t port;
     AW_END;
 }
 
-/* Only operations of io_uring may be answered while they are cancelled. */
-ON_URING(a_race_whose_attempts_are_all_answered_stands) {
+/* Only operations of io_uring can complete while they are being cancelled. */
+ON_URING(a_cancelled_race_with_all_attempts_answered_returns_its_error) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_addr at[2];
-    int refuses[2] = {refusing(AF_INET, &at[0]), refusing(AF_INET, &at[1])};
+    int refuses[2] = {refusing_port(AF_INET, &at[0]), refusing_port(AF_INET, &at[1])};
     CHECK_EQ(aw_block_on(rt, AW_CALL(begin_and_cut_one, .at = at)), 0);
     CHECK_EQ(aw_block_on(rt, AW_CALL(begin_and_cut, .addrs = at, .count = 1)), 0);
     CHECK_EQ(aw_block_on(rt, AW_CALL(begin_and_cut, .addrs = at, .count = 2)), 0);
@@ -51,12 +51,12 @@ ON_URING(a_race_whose_attempts_are_all_answered_stands) {
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(a_race_with_an_attempt_that_was_cut_off_is_gone) {
+ON_DRIVERS(a_race_with_an_attempt_that_was_cut_off_is_cancelled) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     black_hole hole;
     aw_addr at[2];
-    int refuses = refusing(AF_INET, &at[0]);
+    int refuses = refusing_port(AF_INET, &at[0]);
     black_hole_open(&hole, "127.0.0.1:0");
     at[1] = hole.at;
     CHECK_EQ(aw_block_on(rt, AW_CALL(begin_and_cut, .addrs = at, .count = 2)), -ETIMEDOUT);
@@ -65,12 +65,13 @@ ON_DRIVERS(a_race_with_an_attempt_that_was_cut_off_is_gone) {
     workers_end(rt, &m);
 }
 
-/* By io_uring the first is not answered yet when it is cancelled; otherwise it is, and the second begins. */
-ON_URING(a_race_with_an_address_that_was_not_tried_is_gone) {
+/* Only with io_uring: there the first attempt is not answered yet when it is cancelled. On other
+ * drivers it is, and the second attempt begins. */
+ON_URING(a_race_with_an_address_that_was_not_tried_is_cancelled) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_addr at[2];
-    int refuses[2] = {refusing(AF_INET, &at[0]), refusing(AF_INET, &at[1])};
+    int refuses[2] = {refusing_port(AF_INET, &at[0]), refusing_port(AF_INET, &at[1])};
     CHECK_EQ(
         aw_block_on(rt, AW_CALL(begin_and_cut, .addrs = at, .count = 2, .stagger = AW_SEC(3600))),
         -ETIMEDOUT);

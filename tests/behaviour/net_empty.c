@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Messages and datagrams without a byte: they are read as 0, and what follows them is there. */
+ * Empty messages and datagrams: a read returns 0, and what follows can still be read. */
 #include "support/net.h"
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
 ON_DRIVERS(an_empty_message_is_read_as_nothing_and_is_not_the_end) {
     static const int kinds[] = {SOCK_SEQPACKET, SOCK_DGRAM};
@@ -27,7 +27,7 @@ ON_DRIVERS(an_empty_message_is_read_as_nothing_and_is_not_the_end) {
     workers_end(rt, &m);
 }
 
-ON_EACH_DRIVER(an_address_of_an_interface_that_is_not_there_is_told) {
+ON_EACH_DRIVER(an_address_of_a_missing_interface_is_refused) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr found[1];
     CHECK_EQ(aw_block_on(rt, aw_resolve(found, 1, "fe80::1%nope", 80)), -ENODEV);

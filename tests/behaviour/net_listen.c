@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making listeners: what their options say holds for each of them, and one that cannot be made leaves nothing. */
+ * Creating listeners: their options hold for each of them, and a failed creation leaves nothing
+ * behind. */
 #include "support/net.h"
 
 #include <stdlib.h>
 
 ALL_ON_THIS_THREAD("nothing here runs tasks");
 
-/* ---- Options ------------------------------------------------------------------------------------ */
+/* ---- Options --------------------------------------------------------------------------------- */
 
-/* Whether a connection of a listener gathers small writes. */
-static bool delays(aw_listener *l) {
+/* Whether connections of the listener use Nagle's algorithm. */
+static bool uses_nagle(aw_listener *l) {
     aw_addr at;
     CHECK_EQ(aw_listener_addr(l, &at), 0);
     int client = plain_client(&at);
@@ -23,23 +24,23 @@ static bool delays(aw_listener *l) {
     return delay;
 }
 
-TEST(connections_of_a_socket_that_was_taken_over_delay_as_it_is_said) {
+TEST(connections_of_an_adopted_socket_follow_the_nagle_option) {
     for (int i = 0; i < 4; i++) {
         bool before = i & 1, wanted = i & 2;
         aw_listener *l, *taken;
         aw_addr at;
-        l = listen_here(AF_INET, AW_LISTEN(.delay = before), &at);
-        CHECK_EQ(delays(l), before);
+        l = listen_loopback(AF_INET, AW_LISTEN(.nagle = before), &at);
+        CHECK_EQ(uses_nagle(l), before);
         int fd = dup(aw_listener_fd(l));
         aw_listener_close(l);
-        int error = aw_listener_of_fd(&taken, fd, AW_LISTEN(.delay = wanted));
+        int error = aw_listener_of_fd(&taken, fd, AW_LISTEN(.nagle = wanted));
         CHECK_EQ(error, 0);
-        CHECK_EQ(delays(taken), wanted);
+        CHECK_EQ(uses_nagle(taken), wanted);
         aw_listener_close(taken);
     }
 }
 
-/* As of a program that was built when there were fewer. */
+/* The options of a program that was built when there were fewer of them. */
 TEST(several_listeners_share_a_port_with_few_options) {
     aw_listen_options few = {.self_size = sizeof few.self_size};
     aw_addr any_port = aw_addr_loopback(AF_INET, 0), at[2];
@@ -52,7 +53,7 @@ TEST(several_listeners_share_a_port_with_few_options) {
         aw_listener_close(ls[i]);
 }
 
-/* ---- Without memory ----------------------------------------------------------------------------- */
+/* ---- Without memory -------------------------------------------------------------------------- */
 
 static int allocations_left;
 
@@ -76,7 +77,8 @@ static int bind_to_path(const aw_addr *at, aw_listener **l, aw_conn **c) {
     return aw_unix_datagram(c, at);
 }
 
-/* With one allocation more each time, until it works; as it then does at once, if nothing was left at the path. */
+/* Allows one more allocation each time, until creation succeeds. It would fail with EADDRINUSE
+ * if an earlier attempt had left the path behind. */
 static void make_with_little_memory(int (*make)(const aw_addr *, aw_listener **, aw_conn **)) {
     char folder[] = "/tmp/awake-listen-XXXXXX", path[64];
     size_t before = open_fds();
@@ -112,9 +114,9 @@ TEST(a_datagram_socket_without_memory_leaves_no_path) {
     make_with_little_memory(bind_to_path);
 }
 
-/* ---- None --------------------------------------------------------------------------------------- */
+/* ---- Null listeners -------------------------------------------------------------------------- */
 
-TEST(no_listener_is_answered_as_one_that_is_closed) {
+TEST(a_null_listener_behaves_as_a_closed_one) {
     aw_addr at;
     CHECK_EQ(aw_listener_fd(NULL), -EBADF);
     CHECK_EQ(aw_listener_addr(NULL, &at), -EBADF);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * TCP: clients and servers talk, over both families; what is set on a socket; and what cannot be had is refused. */
+ * TCP: clients and servers exchange data over both address families; socket options; and invalid
+ * arguments are refused. */
 #include "support/net.h"
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
-/* ---- Talking ----------------------------------------------------------------------------------- */
+/* ---- Exchange -------------------------------------------------------------------------------- */
 
 enum { CLIENTS = 10, ROUNDS = 20 };
 
@@ -57,7 +58,7 @@ AW_ASYNC(int, ask, aw_addr at; int i; char said[32], heard[32]; aw_conn * conn; 
     }
     AW_AWAIT(self->io, aw_shutdown(self->conn));
     AW_AWAIT(self->io,
-             aw_read(self->conn, self->heard, 1)); /* the server has seen the end, and closed */
+             aw_read(self->conn, self->heard, 1)); /* the server has seen the end and closed */
     CHECK_EQ(self->io.out, 0);
     aw_close(self->conn);
     AW_RETURN(0);
@@ -71,7 +72,7 @@ ON_DRIVERS(many_clients_talk_to_a_server_over_both_families) {
         aw_runtime *rt = io_runtime(how, &m, NULL);
         uint32_t served = 0;
         aw_addr at;
-        aw_listener *l = listen_here(inet_families[f], NULL, &at);
+        aw_listener *l = listen_loopback(inet_families[f], NULL, &at);
         struct serve *s = aw_spawn_on(rt, AW_CALL(serve, .l = l, .served = &served));
         struct ask *tasks[CLIENTS];
         for (int i = 0; i < CLIENTS; i++)
@@ -94,7 +95,7 @@ ON_DRIVERS(both_ends_know_each_others_address) {
         aw_runtime *rt = io_runtime(how, NULL, NULL);
         aw_addr at, peer, local, other;
         aw_conn *client, *server;
-        aw_listener *l = listen_here(inet_families[f], NULL, &at);
+        aw_listener *l = listen_loopback(inet_families[f], NULL, &at);
         CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
         CHECK_EQ(aw_block_on(rt, aw_accept_from(l, &server, &peer)), 0);
         CHECK_EQ(aw_conn_local(client, &local), 0);
@@ -137,16 +138,16 @@ ON_DRIVERS(an_ipv6_listener_takes_ipv4_unless_it_is_told_not_to) {
     workers_end(rt, NULL);
 }
 
-/* ---- Halves ------------------------------------------------------------------------------------ */
+/* ---- Halves of a connection ------------------------------------------------------------------ */
 
 enum { BYTES = 300000 };
 
-AW_ASYNC(int, write_half, aw_conn *conn; int left; char bytes[4000]; aw_io io;) {
+AW_ASYNC(int, write_half, aw_conn *conn; int remaining; char bytes[4000]; aw_io io;) {
     AW_BEGIN;
     memset(self->bytes, 'z', sizeof self->bytes);
-    for (self->left = BYTES; self->left > 0; self->left -= self->io.out) {
-        AW_AWAIT(self->io,
-                 aw_write(self->conn, self->bytes, self->left < 4000 ? (size_t)self->left : 4000));
+    for (self->remaining = BYTES; self->remaining > 0; self->remaining -= self->io.out) {
+        AW_AWAIT(self->io, aw_write(self->conn, self->bytes,
+                                    self->remaining < 4000 ? (size_t)self->remaining : 4000));
         CHECK_GT(self->io.out, 0);
     }
     AW_AWAIT(self->io, aw_shutdown(self->conn));
@@ -189,17 +190,17 @@ ON_DRIVERS(a_reader_and_a_writer_share_a_connection) {
         CHECK_EQ(aw_task_take(readers[i]), BYTES);
     }
     workers_end(rt, &m);
-    CHECK_EQ(open_fds(), before); /* the last one of both has closed it */
+    CHECK_EQ(open_fds(), before); /* the last reference closed it */
 }
 
-/* ---- What is set ------------------------------------------------------------------------------- */
+/* ---- Socket options -------------------------------------------------------------------------- */
 
-ON_DRIVERS(small_writes_are_sent_at_once_unless_asked_for) {
+ON_DRIVERS(small_writes_are_sent_at_once_unless_nagle_is_set) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     for (int delay = 0; delay < 2; delay++) {
         aw_addr at;
         aw_conn *client, *server;
-        aw_listener *l = listen_here(AF_INET6, AW_LISTEN(.delay = delay), &at);
+        aw_listener *l = listen_loopback(AF_INET6, AW_LISTEN(.nagle = delay), &at);
         CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
         CHECK_EQ(aw_block_on(rt, aw_accept(l, &server)), 0);
         CHECK_EQ(socket_option(aw_conn_fd(client), IPPROTO_TCP, TCP_NODELAY) != 0, 1);
@@ -232,7 +233,7 @@ ON_DRIVERS(keepalive_and_buffers_are_set) {
     CHECK_EQ(aw_conn_keepalive(ends[0], 1, 1, 0), -EINVAL);
     int send = socket_option(fd, SOL_SOCKET, SO_SNDBUF);
     CHECK_EQ(aw_conn_buffers(ends[0], 20000, 0), 0);
-    CHECK_EQ(socket_option(fd, SOL_SOCKET, SO_RCVBUF), 40000); /* the system doubles it */
+    CHECK_EQ(socket_option(fd, SOL_SOCKET, SO_RCVBUF), 40000); /* the kernel doubles it */
     CHECK_EQ(socket_option(fd, SOL_SOCKET, SO_SNDBUF), send);
     CHECK_EQ(aw_conn_buffers(ends[0], 0, 30000), 0);
     CHECK_EQ(socket_option(fd, SOL_SOCKET, SO_SNDBUF), 60000);
@@ -258,9 +259,9 @@ TEST(what_is_no_socket_has_nothing_to_set) {
     aw_listener_drop(NULL);
 }
 
-AW_ASYNC(int, linger_on, aw_conn *conn; uint64_t most; aw_linger_future linger;) {
+AW_ASYNC(int, linger_on, aw_conn *conn; uint64_t max; aw_linger_future linger;) {
     AW_BEGIN;
-    AW_AWAIT(self->linger, aw_linger(self->conn, self->most));
+    AW_AWAIT(self->linger, aw_linger(self->conn, self->max));
     AW_RETURN(self->linger.out);
     AW_END;
 }
@@ -281,7 +282,7 @@ ON_DRIVERS(an_aborted_connection_is_reset) {
     connected_pair(rt, ends);
     aw_conn_abort(ends[0]);
     CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &byte, 1)), -ECONNRESET);
-    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "x", 1)), -EPIPE); /* and nobody is killed */
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "x", 1)), -EPIPE); /* without SIGPIPE */
     aw_close(ends[1]);
     connected_pair(rt, ends);
     CHECK_EQ(aw_conn_reset_on_close(ends[0], true), 0);
@@ -292,8 +293,42 @@ ON_DRIVERS(an_aborted_connection_is_reset) {
     workers_end(rt, NULL);
 }
 
-/* It has not read all that was written to it, so a plain close would reset the other end. */
-ON_DRIVERS(who_lingers_lets_the_other_end_have_everything) {
+ON_DRIVERS(a_shutdown_after_a_reset_succeeds) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    char byte;
+    connected_pair(rt, ends);
+    aw_conn_abort(ends[0]);
+    CHECK_EQ(aw_block_on(rt, aw_read(ends[1], &byte, 1)), -ECONNRESET);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(aw_block_on(rt, aw_shutdown(ends[1])), 0);
+    CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "x", 1)), -EPIPE);
+    CHECK_EQ(aw_block_on(rt, aw_writable(ends[1])), 0);
+    CHECK_EQ(aw_block_on(rt, aw_linger(ends[1], AW_SEC(60))), 0);
+    connected_pair(rt, ends);
+    aw_conn_abort(ends[0]);
+    CHECK_EQ(aw_block_on(rt, aw_linger(ends[1], AW_SEC(60))), -ECONNRESET);
+    workers_end(rt, NULL);
+}
+
+ON_DRIVERS(a_shutdown_after_both_ends_were_shut_down_succeeds) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_conn *ends[2];
+    char byte;
+    connected_pair(rt, ends);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(aw_block_on(rt, aw_shutdown(ends[i])), 0);
+        CHECK_EQ(aw_block_on(rt, aw_read(ends[!i], &byte, 1)), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(aw_block_on(rt, aw_shutdown(ends[i % 2])), 0);
+    aw_close(ends[0]);
+    aw_close(ends[1]);
+    workers_end(rt, NULL);
+}
+
+/* This end has unread input, so a plain close would reset the other end. */
+ON_DRIVERS(lingering_lets_the_other_end_read_everything) {
     memory m;
     size_t before = open_fds();
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -302,7 +337,7 @@ ON_DRIVERS(who_lingers_lets_the_other_end_have_everything) {
     connected_pair(rt, ends);
     CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "ignored", 7)), 7);
     CHECK_EQ(aw_block_on(rt, aw_write(ends[0], "answer", 6)), 6);
-    struct linger_on *t = aw_spawn_on(rt, AW_CALL(linger_on, .conn = ends[0], .most = AW_SEC(60)));
+    struct linger_on *t = aw_spawn_on(rt, AW_CALL(linger_on, .conn = ends[0], .max = AW_SEC(60)));
     CHECK_EQ(aw_block_on(rt, aw_read_exact(ends[1], bytes, 6)), 6);
     CHECK_EQ(aw_block_on(rt, aw_read(ends[1], bytes, 1)), 0);
     CHECK_EQ(aw_block_on(rt, aw_write(ends[1], "ignored", 7)), 7);
@@ -314,7 +349,7 @@ ON_DRIVERS(who_lingers_lets_the_other_end_have_everything) {
     CHECK_EQ(open_fds(), before);
 }
 
-ON_DRIVERS(who_lingers_does_not_wait_for_ever) {
+ON_DRIVERS(lingering_does_not_wait_for_ever) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     char byte;
@@ -327,16 +362,20 @@ ON_DRIVERS(who_lingers_does_not_wait_for_ever) {
     workers_end(rt, NULL);
 }
 
-TEST(who_has_nobody_to_wait_for_does_not_linger) {
+TEST(lingering_without_a_peer_is_refused) {
     aw_conn *c;
     size_t before = open_fds();
+    CHECK_EQ(aw_conn_of_fd(&c, socket(AF_INET, SOCK_DGRAM, 0)), 0);
+    CHECK_EQ(aw_wait(aw_shutdown(c)), -ENOTCONN);
+    aw_close(c);
     CHECK_EQ(aw_conn_of_fd(&c, socket(AF_INET, SOCK_STREAM, 0)), 0);
+    CHECK_EQ(aw_wait(aw_shutdown(c)), -ENOTCONN);
     CHECK_EQ(aw_wait(aw_linger(c, AW_SEC(60))), -ENOTCONN);
     CHECK_EQ(aw_wait(aw_linger(NULL, AW_SEC(60))), -EBADF);
     CHECK_EQ(open_fds(), before);
 }
 
-ON_DRIVERS(who_lingers_is_not_kept_by_one_who_goes_on_talking) {
+ON_DRIVERS(lingering_ends_although_the_other_end_keeps_sending) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     connected_pair(rt, ends);
@@ -352,7 +391,7 @@ ON_DRIVERS(descriptors_neither_block_nor_survive_an_exec) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr at;
     aw_conn *client, *server;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
     check_flags(aw_listener_fd(l));
     CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
     CHECK_EQ(aw_block_on(rt, aw_accept(l, &server)), 0);
@@ -364,12 +403,12 @@ ON_DRIVERS(descriptors_neither_block_nor_survive_an_exec) {
     workers_end(rt, NULL);
 }
 
-/* ---- Sharing a port ---------------------------------------------------------------------------- */
+/* ---- Sharing a port -------------------------------------------------------------------------- */
 
 TEST(a_port_that_is_taken_is_refused) {
     size_t before = open_fds();
     aw_addr at;
-    aw_listener *l = listen_here(AF_INET, NULL, &at), *other = NULL;
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at), *other = NULL;
     CHECK_EQ(aw_listen(&other, &at, NULL), -EADDRINUSE);
     CHECK_EQ(aw_listen(&other, &at, AW_LISTEN(.reuse_port = true)), -EADDRINUSE);
     CHECK(other == NULL);
@@ -379,16 +418,16 @@ TEST(a_port_that_is_taken_is_refused) {
     CHECK_EQ(open_fds(), before);
 }
 
-/* While a connection of the old listener is still there. */
+/* While a connection of the old listener is still open. */
 ON_DRIVERS(a_port_can_be_had_again_at_once_unless_exclusively) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr at;
     aw_conn *client, *server;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
     CHECK_EQ(aw_block_on(rt, aw_connect(&client, &at)), 0);
     CHECK_EQ(aw_block_on(rt, aw_accept(l, &server)), 0);
     aw_listener_close(l);
-    CHECK_EQ(aw_listen(&l, &at, AW_LISTEN(.exclusive = true)), -EADDRINUSE);
+    CHECK_EQ(aw_listen(&l, &at, AW_LISTEN(.no_reuse_addr = true)), -EADDRINUSE);
     CHECK_EQ(aw_listen(&l, &at, NULL), 0);
     aw_listener_close(l);
     aw_close(server);
@@ -418,12 +457,12 @@ AW_ASYNC(int, until_count, uint32_t *count; uint32_t want; aw_yield pause;) {
     AW_END;
 }
 
-/* There is always something to run, and never time to sleep. */
-ON_DRIVERS(who_only_yields_lets_others_accept) {
+/* There is always a task to run, so the thread never sleeps. */
+ON_DRIVERS(a_task_that_only_yields_lets_others_accept) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr at;
     uint32_t own = 0, all = 0;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
     struct count_accepted *t = aw_spawn_on(
         rt, AW_CALL(count_accepted, .l = l, .own = &own, .all = &all));
     run_a_while(rt);
@@ -438,7 +477,7 @@ ON_DRIVERS(who_only_yields_lets_others_accept) {
     workers_end(rt, NULL);
 }
 
-ON_DRIVERS(several_listeners_share_a_port_and_who_comes) {
+ON_DRIVERS(several_listeners_share_a_port_and_its_connections) {
     enum { LISTENERS = 3, COME = 100 };
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -468,7 +507,7 @@ ON_DRIVERS(several_listeners_share_a_port_and_who_comes) {
     workers_end(rt, &m);
 }
 
-/* One listener and one task for each worker, which stays there. */
+/* One listener and one pinned task for each worker. */
 static void each_worker_accepts_for_itself(const char *driver) {
     enum { WORKERS = 2, COME = 60 };
     memory m;
@@ -503,11 +542,11 @@ TEST(each_worker_accepts_for_itself_by_uring) {
     each_worker_accepts_for_itself("uring");
 }
 
-/* ---- Sharing the work --------------------------------------------------------------------------- */
+/* ---- Sharing the work ------------------------------------------------------------------------ */
 
 enum { SPREAD = 64, TALKS = 25, ATTEMPTS = 8 };
 
-/* All say something, and then hear it, so often. */
+/* All clients send, then all receive, TALKS times. */
 static void talk_to_all(const int clients[SPREAD]) {
     char byte;
     for (int t = 0; t < TALKS; t++) {
@@ -518,7 +557,7 @@ static void talk_to_all(const int clients[SPREAD]) {
     }
 }
 
-/* How many polls each of two workers had meanwhile. */
+/* How many polls each of the two workers had meanwhile. */
 static void share(aw_runtime *rt, const int clients[SPREAD], uint64_t polls[2]) {
     uint64_t before[2];
     for (uint32_t w = 0; w < 2; w++)
@@ -532,9 +571,11 @@ static bool has_one_part_in(uint64_t n, const uint64_t polls[2]) {
     return n * polls[0] >= polls[0] + polls[1] && n * polls[1] >= polls[0] + polls[1];
 }
 
-/* One task accepts them all. By io_uring a connection waits where its task runs, and so they are shared out again and
- * again. A descriptor that waits by the others stays with the driver of the worker that waited first: what comes is found there,
- * and the other worker has what it steals, which is up to what else the machine does. In all, nobody is left out. */
+/* One task accepts all connections. With io_uring a connection waits on the ring of the worker
+ * that runs its task, so the load is rebalanced constantly. With epoll and poll a descriptor
+ * stays with the driver of the worker that waited first: its events are found there, and the
+ * other worker gets only what it steals, which depends on the load of the machine. Over all
+ * attempts both workers do some of the work. */
 ON_EACH_DRIVER(connections_that_were_accepted_on_one_worker_spread) {
     how.workers = 2;
     memory m;
@@ -543,8 +584,8 @@ ON_EACH_DRIVER(connections_that_were_accepted_on_one_worker_spread) {
     int clients[SPREAD], even = 0;
     uint64_t polls[2], all[2] = {0};
     aw_addr at;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
-    aw_listener_keep(l); /* it may still be on its way to the next accept */
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
+    aw_listener_keep(l); /* the task may still be about to accept */
     struct serve *s = aw_spawn_on(rt, AW_CALL(serve, .l = l, .served = &served));
     for (int i = 0; i < SPREAD; i++)
         clients[i] = plain_client(&at);
@@ -569,21 +610,22 @@ ON_EACH_DRIVER(connections_that_were_accepted_on_one_worker_spread) {
 TEST(when_one_of_several_cannot_listen_none_does) {
     size_t before = open_fds();
     aw_addr at;
-    aw_listener *l = listen_here(AF_INET, NULL, &at), *ls[3];
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at), *ls[3];
     CHECK_EQ(aw_listen_each(ls, 3, &at, NULL), -EADDRINUSE);
     aw_listener_close(l);
-    struct rlimit old = few_descriptors(2);
+    struct rlimit old = limit_descriptors(2);
     CHECK_EQ(aw_listen_each(ls, 3, &at, NULL), -EMFILE);
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
     CHECK_EQ(open_fds(), before);
 }
 
-/* ---- Bad input --------------------------------------------------------------------------------- */
+/* ---- Invalid arguments ----------------------------------------------------------------------- */
 
 ON_DRIVERS(what_makes_no_sense_is_refused) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     size_t before = open_fds();
     aw_addr at = aw_addr_loopback(AF_INET, 0), none = {0}, local, odd = at;
+    aw_addr unknown = aw_addr_loopback(12345, 0);
     aw_listener *l = NULL;
     aw_conn *c = NULL;
     int fds[2];
@@ -597,7 +639,9 @@ ON_DRIVERS(what_makes_no_sense_is_refused) {
     CHECK_EQ(aw_listen(&l, &at, AW_LISTEN(.max_connections = UINT32_MAX)), -EINVAL);
     CHECK_EQ(aw_listen(&l, &local, AW_LISTEN(.reuse_port = true)), -EINVAL);
     CHECK_EQ(aw_listen(&l, &at, &(aw_listen_options){.self_size = 1}), -EINVAL);
-    CHECK_LT(aw_listen(&l, &odd, NULL), 0);
+    CHECK_EQ(aw_listen(&l, &odd, NULL), -EAFNOSUPPORT);
+    CHECK_EQ(aw_listen(&l, &unknown, NULL), -EINVAL);
+    CHECK_EQ(aw_listen_each(&l, 1, &odd, NULL), -EAFNOSUPPORT);
     CHECK_EQ(aw_listen_each(&l, 0, &at, NULL), -EINVAL);
     CHECK_EQ(aw_listen_each(&l, 1, &local, NULL), -EINVAL);
     CHECK_EQ(aw_listener_of_fd(&l, -1, NULL), -EBADF);
@@ -606,18 +650,22 @@ ON_DRIVERS(what_makes_no_sense_is_refused) {
     close(fds[0]);
     close(fds[1]);
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK_EQ(aw_listener_of_fd(&l, fd, NULL), -EINVAL); /* it does not listen */
+    CHECK_EQ(aw_listener_of_fd(&l, fd, NULL), -EINVAL); /* it is not listening */
     close(fd);
     aw_addr elsewhere;
     CHECK_EQ(aw_addr_parse(&elsewhere, "192.0.2.1:0"), 0);
     CHECK_EQ(aw_listen(&l, &elsewhere, NULL), -EADDRNOTAVAIL);
-    CHECK_EQ(aw_block_on(rt, aw_accept(NULL, &c)), -EINVAL);
-    l = listen_here(AF_INET, NULL, &at);
+    CHECK_EQ(aw_block_on(rt, aw_accept(NULL, &c)), -EBADF);
+    CHECK_EQ(aw_block_on(rt, aw_accept_from(NULL, &c, &at)), -EBADF);
+    l = listen_loopback(AF_INET, NULL, &at);
     CHECK_EQ(aw_block_on(rt, aw_accept(l, NULL)), -EINVAL);
     aw_listener_close(l);
     l = NULL;
     CHECK_EQ(aw_block_on(rt, aw_connect(&c, NULL)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect(&c, &none)), -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_connect(&c, &unknown)), -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_connect(&c, &odd)), -EAFNOSUPPORT);
+    CHECK_EQ(aw_block_on(rt, aw_connect_any(&c, &odd, 1)), -EAFNOSUPPORT);
     CHECK_EQ(aw_block_on(rt, aw_connect(NULL, &at)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect_seqpacket(&c, &at)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_connect_any(&c, &at, 0)), -EINVAL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * UDP: each datagram as it was sent, with who sent it; with and without a peer; groups. */
+ * UDP: each datagram as it was sent, with its sender; with and without a peer; multicast groups. */
 #include "support/net.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
 static aw_conn *bind_here(int family, aw_addr *at) {
     aw_conn *c;
@@ -16,7 +16,7 @@ static aw_conn *bind_here(int family, aw_addr *at) {
     return c;
 }
 
-/* ---- Sending and receiving ---------------------------------------------------------------------- */
+/* ---- Sending and receiving ------------------------------------------------------------------- */
 
 ON_DRIVERS(datagrams_come_whole_and_with_their_senders) {
     for (int f = 0; f < INET_FAMILIES; f++) {
@@ -37,7 +37,7 @@ ON_DRIVERS(datagrams_come_whole_and_with_their_senders) {
         CHECK_EQ(aw_block_on(rt, aw_recv_from(b, buf, sizeof buf, &from, &cut)), 0);
         CHECK_EQ(aw_block_on(rt, aw_recv_from(b, buf, 7, NULL, &cut)), 7);
         CHECK_EQ(memcmp(buf, "a third", 7), 0);
-        CHECK_EQ(cut, true); /* and the rest is gone */
+        CHECK_EQ(cut, true); /* the remainder is lost */
         CHECK_EQ(aw_block_on(rt, aw_send_to(b, "back", 4, &from)), 4);
         CHECK_EQ(aw_block_on(rt, aw_recv_from(a, buf, sizeof buf, &from, &cut)), 4);
         CHECK(aw_addr_equal(&from, &b_at));
@@ -63,7 +63,7 @@ AW_ASYNC(int, pong, aw_conn *c; int i; char byte; aw_addr from; aw_datagram d;) 
     AW_END;
 }
 
-/* With a peer: read and written as any connection. */
+/* With a peer: read and written like any connection. */
 AW_ASYNC(int, ping, aw_conn *c; int i; char byte; aw_io io;) {
     AW_BEGIN;
     for (self->i = 0; self->i < PINGS; self->i++) {
@@ -78,7 +78,7 @@ AW_ASYNC(int, ping, aw_conn *c; int i; char byte; aw_io io;) {
     AW_END;
 }
 
-ON_DRIVERS(one_with_a_peer_is_read_and_written) {
+ON_DRIVERS(a_socket_with_a_peer_is_read_and_written) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_addr at, peer;
@@ -98,7 +98,7 @@ ON_DRIVERS(one_with_a_peer_is_read_and_written) {
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(a_peer_that_is_not_there_is_told) {
+ON_DRIVERS(a_missing_peer_is_reported) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr at;
     aw_conn *gone = bind_here(AF_INET, &at), *client;
@@ -111,7 +111,37 @@ ON_DRIVERS(a_peer_that_is_not_there_is_told) {
     workers_end(rt, NULL);
 }
 
-ON_DRIVERS(a_peer_can_be_given_later) {
+/* Linux allows this; other systems refuse it with EISCONN. */
+ON_DRIVERS(a_socket_with_a_peer_can_send_to_another_address) {
+    aw_runtime *rt = io_runtime(how, NULL, NULL);
+    aw_addr peer_at, other_at, at, from, none = {0};
+    aw_conn *peer = bind_here(AF_INET, &peer_at), *other = bind_here(AF_INET, &other_at), *c;
+    char byte;
+    CHECK_EQ(aw_udp_connect(&c, &peer_at), 0);
+    CHECK_EQ(aw_conn_local(c, &at), 0);
+    CHECK_EQ(aw_block_on(rt, aw_send_to(c, "o", 1, &other_at)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_send_to(c, "p", 1, NULL)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_send_to(c, "q", 1, &none)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_recv_from(other, &byte, 1, &from, NULL)), 1);
+    CHECK_EQ(byte, 'o');
+    CHECK(aw_addr_equal(&from, &at));
+    for (char want = 'p'; want <= 'q'; want++) {
+        CHECK_EQ(aw_block_on(rt, aw_read(peer, &byte, 1)), 1);
+        CHECK_EQ(byte, want);
+    }
+    /* But it receives only from its peer. */
+    CHECK_EQ(aw_block_on(rt, aw_send_to(other, "o", 1, &at)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_send_to(peer, "p", 1, &at)), 1);
+    CHECK_EQ(aw_block_on(rt, aw_recv_from(c, &byte, 1, &from, NULL)), 1);
+    CHECK_EQ(byte, 'p');
+    CHECK(aw_addr_equal(&from, &peer_at));
+    aw_close(c);
+    aw_close(peer);
+    aw_close(other);
+    workers_end(rt, NULL);
+}
+
+ON_DRIVERS(a_peer_can_be_set_later) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_addr a_at, b_at;
     aw_conn *a = bind_here(AF_INET, &a_at), *b = bind_here(AF_INET, &b_at), *ends[2];
@@ -135,18 +165,22 @@ ON_DRIVERS(what_is_too_long_or_makes_no_sense_is_refused) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     size_t before = open_sockets();
     static char big[70000];
-    aw_addr at, none = {0}, local;
+    aw_addr at, none = {0}, local, odd;
     aw_conn *c = bind_here(AF_INET, &at), *other = NULL;
     CHECK_EQ(aw_addr_of_abstract(&local, "x", 1), 0);
+    odd = at;
+    odd.u.any.sa_family = AF_NETLINK;
     CHECK_EQ(aw_block_on(rt, aw_send_to(c, big, sizeof big, &at)), -EMSGSIZE);
     CHECK_EQ(aw_udp_bind(&other, &at, NULL), -EADDRINUSE);
     CHECK_EQ(aw_udp_bind(&other, &none, NULL), -EINVAL);
-    CHECK_EQ(aw_udp_bind(&other, &local, NULL), -EINVAL);
+    CHECK_EQ(aw_udp_bind(&other, &local, NULL), -EAFNOSUPPORT);
+    CHECK_EQ(aw_udp_bind(&other, &odd, NULL), -EAFNOSUPPORT);
     CHECK_EQ(aw_udp_bind(&other, NULL, NULL), -EINVAL);
     CHECK_EQ(aw_udp_bind(NULL, &at, NULL), -EINVAL);
     CHECK_EQ(aw_udp_bind(&other, &at, &(aw_udp_options){.self_size = 2}), -EINVAL);
     CHECK_EQ(aw_udp_connect(&other, &none), -EINVAL);
-    CHECK_EQ(aw_udp_connect(&other, &local), -EINVAL);
+    CHECK_EQ(aw_udp_connect(&other, &local), -EAFNOSUPPORT);
+    CHECK_EQ(aw_udp_connect(&other, &odd), -EAFNOSUPPORT);
     CHECK_EQ(aw_datagram_connect(c, NULL), -EINVAL);
     CHECK_EQ(aw_datagram_connect(c, &none), -EINVAL);
     CHECK(other == NULL);
@@ -155,7 +189,7 @@ ON_DRIVERS(what_is_too_long_or_makes_no_sense_is_refused) {
     workers_end(rt, NULL);
 }
 
-/* ---- Options ----------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 TEST(several_may_have_a_port_if_all_agree) {
     aw_addr at = aw_addr_loopback(AF_INET, 0);
@@ -209,9 +243,9 @@ ON_DRIVERS(broadcasting_has_to_be_allowed) {
     workers_end(rt, NULL);
 }
 
-/* ---- Groups ------------------------------------------------------------------------------------ */
+/* ---- Multicast groups ------------------------------------------------------------------------ */
 
-/* One that knows groups, and not lo: that often has no route to those of IPv6. 0: there is none. */
+/* An interface with multicast, other than lo, which often has no route to IPv6 groups. 0: none. */
 static unsigned group_interface(void) {
     struct ifaddrs *all;
     unsigned found = 0;
@@ -250,7 +284,7 @@ static void join_and_leave(struct io_setup how, unsigned interface, const char *
         CHECK_EQ(aw_block_on(rt, aw_recv_from(in[i], &byte, 1, &from, NULL)), 1);
         CHECK_EQ(byte, 'g');
     }
-    /* Who has left gets no more; the other one does. */
+    /* The socket that left the group receives no more; the other one does. */
     CHECK_EQ(aw_udp_leave(in[0], &to, interface), 0);
     CHECK_EQ(aw_udp_leave(in[0], &to, interface), -EADDRNOTAVAIL);
     CHECK_EQ(aw_block_on(rt, aw_send_to(out, "h", 1, &to)), 1);
@@ -265,11 +299,11 @@ static void join_and_leave(struct io_setup how, unsigned interface, const char *
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(who_has_joined_a_group_gets_what_is_sent_to_it) {
+ON_DRIVERS(a_member_of_a_group_receives_what_is_sent_to_it) {
     join_and_leave(how, if_nametoindex("lo"), "0.0.0.0:0", "239.255.77.77:0");
 }
 
-ON_DRIVERS(who_has_joined_a_group_gets_what_is_sent_to_it_over_ipv6) {
+ON_DRIVERS(a_member_of_a_group_receives_what_is_sent_to_it_over_ipv6) {
     unsigned interface = group_interface();
     if (!interface) SKIP("no interface for groups of IPv6 here");
     join_and_leave(how, interface, "[::]:0", "[ff01::7777]:0");

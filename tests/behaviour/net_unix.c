@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Unix sockets: streams, messages and datagrams by path and by name; descriptors that travel; who is at the other end; pipes. */
+ * Unix sockets: streams, messages and datagrams by path and by abstract name; passing
+ * descriptors; credentials of the peer; pipes. */
 #define _GNU_SOURCE
 #include "support/net.h"
 
@@ -8,9 +9,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
-/* A path that is nobody else's. */
+/* A path that no other process uses. */
 static aw_addr path_of(const char *name) {
     static char folder[] = "/tmp/awake-unix-XXXXXX";
     static bool made;
@@ -39,7 +40,7 @@ static aw_addr name_of(const char *name) {
     return a;
 }
 
-/* ---- Streams and messages ----------------------------------------------------------------------- */
+/* ---- Streams and messages -------------------------------------------------------------------- */
 
 static void exchange(struct io_setup how, aw_addr at, bool messages) {
     size_t before = open_fds();
@@ -69,7 +70,7 @@ static void exchange(struct io_setup how, aw_addr at, bool messages) {
     if (messages) CHECK_EQ(aw_block_on(rt, aw_read(server, buf, sizeof buf)), 3);
     aw_close(client);
     CHECK_EQ(aw_block_on(rt, aw_read(server, buf, sizeof buf)), 0);
-    CHECK_EQ(aw_block_on(rt, aw_write(server, "x", 1)), -EPIPE); /* and no signal */
+    CHECK_EQ(aw_block_on(rt, aw_write(server, "x", 1)), -EPIPE); /* without SIGPIPE */
     aw_close(server);
     aw_listener_close(l);
     workers_end(rt, &m);
@@ -88,7 +89,7 @@ ON_DRIVERS(messages_keep_their_boundaries) {
     exchange(how, name_of("messages"), true);
 }
 
-ON_DRIVERS(a_connect_waits_while_the_listener_has_no_room) {
+ON_DRIVERS(a_connect_waits_while_the_backlog_is_full) {
     enum { MANY = 20 };
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
@@ -115,17 +116,17 @@ ON_DRIVERS(a_connect_waits_while_the_listener_has_no_room) {
     workers_end(rt, &m);
 }
 
-TEST(a_path_that_nobody_listens_on_is_replaced_if_asked_for) {
+TEST(a_stale_path_is_replaced_if_asked_for) {
     size_t before = open_fds();
     aw_addr at = path_of("stale");
     aw_listener *l, *other;
     CHECK_EQ(aw_listen(&l, &at, NULL), 0);
     CHECK_EQ(aw_listen(&other, &at, NULL), -EADDRINUSE);
     CHECK_EQ(aw_listen(&other, &at, AW_LISTEN(.replace_stale = true)),
-             -EADDRINUSE); /* it is alive */
+             -EADDRINUSE); /* it is in use */
     CHECK_EQ(aw_unix_remove_stale(&at), -EADDRINUSE);
     aw_listener_close(l);
-    CHECK_EQ(aw_listen(&l, &at, NULL), -EADDRINUSE); /* the path is left */
+    CHECK_EQ(aw_listen(&l, &at, NULL), -EADDRINUSE); /* the path still exists */
     CHECK_EQ(aw_listen(&l, &at, AW_LISTEN(.replace_stale = true)), 0);
     aw_listener_close(l);
     CHECK_EQ(aw_unix_remove_stale(&at), 0);
@@ -148,7 +149,7 @@ TEST(what_is_not_a_socket_is_never_replaced) {
     remove_path(&at);
 }
 
-/* A datagram socket that is bound is somebody, too. */
+/* A bound datagram socket also counts as in use. */
 TEST(a_path_of_a_datagram_socket_is_stale_only_without_it) {
     aw_addr at = path_of("datagram");
     aw_conn *c;
@@ -159,32 +160,32 @@ TEST(a_path_of_a_datagram_socket_is_stale_only_without_it) {
     remove_path(&at);
 }
 
-/* ---- Datagrams --------------------------------------------------------------------------------- */
+/* ---- Datagrams ------------------------------------------------------------------------------- */
 
 ON_DRIVERS(datagrams_say_where_they_come_from) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_addr a_at = name_of("a"), b_at = name_of("b"), from;
-    aw_conn *a, *b, *nobody;
+    aw_conn *a, *b, *unnamed;
     char buf[8];
     bool cut;
     CHECK_EQ(aw_unix_datagram(&a, &a_at), 0);
     CHECK_EQ(aw_unix_datagram(&b, &b_at), 0);
-    CHECK_EQ(aw_unix_datagram(&nobody, NULL), 0);
+    CHECK_EQ(aw_unix_datagram(&unnamed, NULL), 0);
     CHECK_EQ(aw_block_on(rt, aw_send_to(a, "hello", 5, &b_at)), 5);
-    CHECK_EQ(aw_block_on(rt, aw_send_to(nobody, "a long one", 10, &b_at)), 10);
+    CHECK_EQ(aw_block_on(rt, aw_send_to(unnamed, "a long one", 10, &b_at)), 10);
     CHECK_EQ(aw_block_on(rt, aw_recv_from(b, buf, 8, &from, &cut)), 5);
     CHECK(aw_addr_equal(&from, &a_at) && !cut);
     CHECK_EQ(aw_block_on(rt, aw_recv_from(b, buf, 8, &from, &cut)), 8);
     CHECK(!aw_addr_equal(&from, &a_at) && cut);
-    CHECK_LE(from.size, sizeof(sa_family_t)); /* no name */
-    CHECK_EQ(aw_datagram_connect(nobody, &a_at), 0);
-    CHECK_EQ(aw_block_on(rt, aw_write(nobody, "x", 1)), 1);
+    CHECK_LE(from.size, sizeof(sa_family_t)); /* unnamed */
+    CHECK_EQ(aw_datagram_connect(unnamed, &a_at), 0);
+    CHECK_EQ(aw_block_on(rt, aw_write(unnamed, "x", 1)), 1);
     CHECK_EQ(aw_block_on(rt, aw_read(a, buf, 8)), 1);
     aw_close(b);
     CHECK_EQ(aw_block_on(rt, aw_send_to(a, "y", 1, &b_at)), -ECONNREFUSED);
     aw_close(a);
-    aw_close(nobody);
+    aw_close(unnamed);
     CHECK_EQ(aw_unix_datagram(NULL, NULL), -EINVAL);
     aw_addr inet = aw_addr_loopback(AF_INET, 0);
     CHECK_EQ(aw_unix_datagram(&a, &inet), -EINVAL);
@@ -214,8 +215,8 @@ AW_ASYNC(int, drink, aw_conn *c; int i, value; aw_datagram d;) {
     AW_END;
 }
 
-/* The other's queue is full long before all are sent. */
-ON_DRIVERS(who_sends_to_a_full_queue_waits_for_room) {
+/* The receiver's queue is full long before all datagrams are sent. */
+ON_DRIVERS(a_send_to_a_full_queue_waits) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     aw_addr at = name_of("queue");
@@ -232,7 +233,7 @@ ON_DRIVERS(who_sends_to_a_full_queue_waits_for_room) {
     aw_task_drop(d);
     f = aw_spawn_on(rt, AW_CALL(flood, .c = out, .to = at));
     run_a_while(rt);
-    aw_task_abort(f); /* in the middle of it */
+    aw_task_abort(f); /* while it waits */
     CHECK_EQ(join_status(rt, &f->future), -ECANCELED);
     aw_task_drop(f);
     aw_close(in);
@@ -240,7 +241,7 @@ ON_DRIVERS(who_sends_to_a_full_queue_waits_for_room) {
     workers_end(rt, &m);
 }
 
-/* ---- Pairs, credentials, pipes ------------------------------------------------------------------ */
+/* ---- Pairs, credentials, pipes --------------------------------------------------------------- */
 
 ON_DRIVERS(pairs_are_connected) {
     static const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
@@ -264,22 +265,22 @@ ON_DRIVERS(pairs_are_connected) {
     workers_end(rt, &m);
 }
 
-ON_DRIVERS(the_other_end_is_known) {
+ON_DRIVERS(the_credentials_of_the_peer_are_known) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2], *tcp[2];
-    aw_unix_peer who;
+    aw_unix_peer peer;
     CHECK_EQ(aw_unix_pair(ends, SOCK_STREAM), 0);
-    CHECK_EQ(aw_conn_credentials(ends[0], &who), 0);
-    CHECK_EQ(who.pid, getpid());
-    CHECK_EQ(who.uid, geteuid());
-    CHECK_EQ(who.gid, getegid());
+    CHECK_EQ(aw_conn_credentials(ends[0], &peer), 0);
+    CHECK_EQ(peer.pid, getpid());
+    CHECK_EQ(peer.uid, geteuid());
+    CHECK_EQ(peer.gid, getegid());
     CHECK_EQ(aw_conn_credentials(ends[0], NULL), -EINVAL);
     aw_conn *alone;
     CHECK_EQ(aw_unix_datagram(&alone, NULL), 0);
-    CHECK_EQ(aw_conn_credentials(alone, &who), -ENOTCONN);
+    CHECK_EQ(aw_conn_credentials(alone, &peer), -ENOTCONN);
     aw_close(alone);
     connected_pair(rt, tcp);
-    CHECK_EQ(aw_conn_credentials(tcp[0], &who), -EOPNOTSUPP);
+    CHECK_EQ(aw_conn_credentials(tcp[0], &peer), -EOPNOTSUPP);
     for (int i = 0; i < 2; i++) {
         aw_close(ends[i]);
         aw_close(tcp[i]);
@@ -287,24 +288,25 @@ ON_DRIVERS(the_other_end_is_known) {
     workers_end(rt, NULL);
 }
 
-/* Another process connects, as somebody else if it may, says who that is, and stays until it is let go. */
+/* Another process connects, under another user if permitted, sends its ids, and stays until the
+ * connection is closed. */
 static pid_t connect_as_another(const aw_addr *at) {
-    enum { NOBODY = 65534, NO_GROUP = 65533 };
+    enum { NOBODY_UID = 65534, NOGROUP_GID = 65533 };
     pid_t child = fork();
     CHECK_GE(child, 0);
     if (child == 0) {
         aw_conn *c;
-        aw_unix_peer who;
+        aw_unix_peer peer;
         int listens = getppid();
-        bool other = setresgid(NO_GROUP, NO_GROUP, NO_GROUP) == 0 &&
-                     setresuid(NOBODY, NOBODY, NOBODY) == 0;
+        bool other = setresgid(NOGROUP_GID, NOGROUP_GID, NOGROUP_GID) == 0 &&
+                     setresuid(NOBODY_UID, NOBODY_UID, NOBODY_UID) == 0;
         unsigned ids[2] = {geteuid(), getegid()};
-        if (other) CHECK_EQ(ids[0], NOBODY);
+        if (other) CHECK_EQ(ids[0], NOBODY_UID);
         int fd = plain_client(at);
         CHECK_EQ(send(fd, ids, sizeof ids, 0), sizeof ids);
         CHECK_EQ(aw_conn_of_fd(&c, fd), 0);
-        CHECK_EQ(aw_conn_credentials(c, &who), 0);
-        CHECK_EQ(who.pid, listens);
+        CHECK_EQ(aw_conn_credentials(c, &peer), 0);
+        CHECK_EQ(peer.pid, listens);
         struct pollfd until = {fd, POLLIN, 0};
         CHECK_EQ(poll(&until, 1, -1), 1);
         aw_close(c);
@@ -313,12 +315,12 @@ static pid_t connect_as_another(const aw_addr *at) {
     return child;
 }
 
-ON_DRIVERS(another_process_that_has_connected_is_known) {
+ON_DRIVERS(the_credentials_of_another_process_are_known) {
     io_needs(how.driver);
     aw_addr at = name_of("credentials");
     aw_listener *l;
     aw_conn *c;
-    aw_unix_peer who;
+    aw_unix_peer peer;
     unsigned ids[2];
     int status;
     CHECK_EQ(aw_listen(&l, &at, NULL), 0);
@@ -326,10 +328,10 @@ ON_DRIVERS(another_process_that_has_connected_is_known) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     CHECK_EQ(aw_block_on(rt, aw_accept(l, &c)), 0);
     CHECK_EQ(aw_block_on(rt, aw_read_exact(c, ids, sizeof ids)), sizeof ids);
-    CHECK_EQ(aw_conn_credentials(c, &who), 0);
-    CHECK_EQ(who.pid, child);
-    CHECK_EQ(who.uid, ids[0]);
-    CHECK_EQ(who.gid, ids[1]);
+    CHECK_EQ(aw_conn_credentials(c, &peer), 0);
+    CHECK_EQ(peer.pid, child);
+    CHECK_EQ(peer.uid, ids[0]);
+    CHECK_EQ(peer.gid, ids[1]);
     aw_close(c);
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
@@ -360,7 +362,7 @@ ON_DRIVERS(what_is_written_to_a_pipe_is_read_from_it) {
     workers_end(rt, &m);
 }
 
-/* ---- Descriptors ------------------------------------------------------------------------------- */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
 static void new_pipes(int pipes[][2], int count) {
     for (int i = 0; i < count; i++)
@@ -370,13 +372,13 @@ static void new_pipes(int pipes[][2], int count) {
 ON_DRIVERS(descriptors_travel_with_bytes) {
     size_t before = open_fds();
     static const int kinds[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET};
-    static const int counts[] = {1, 2, 3, AW_FDS_MOST};
+    static const int counts[] = {1, 2, 3, AW_FDS_MAX};
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL);
     for (int k = 0; k < 3; k++)
         for (int n = 0; n < 4; n++) {
             aw_conn *ends[2];
-            int pipes[AW_FDS_MOST][2], send[AW_FDS_MOST], got[AW_FDS_MOST], count = -1;
+            int pipes[AW_FDS_MAX][2], send[AW_FDS_MAX], got[AW_FDS_MAX], count = -1;
             char buf[8] = "";
             CHECK_EQ(aw_unix_pair(ends, kinds[k]), 0);
             new_pipes(pipes, counts[n]);
@@ -386,8 +388,7 @@ ON_DRIVERS(descriptors_travel_with_bytes) {
             for (int i = 0; i < counts[n]; i++)
                 close(pipes[i][0]);
             CHECK_EQ(
-                aw_block_on(rt, aw_recv_fds(ends[1], buf, sizeof buf, got, AW_FDS_MOST, &count)),
-                4);
+                aw_block_on(rt, aw_recv_fds(ends[1], buf, sizeof buf, got, AW_FDS_MAX, &count)), 4);
             CHECK_STR(buf, "with");
             CHECK_EQ(count, counts[n]);
             for (int i = 0; i < count; i++) {
@@ -414,7 +415,7 @@ ON_DRIVERS(descriptors_travel_with_bytes) {
     CHECK_EQ(open_fds(), before);
 }
 
-/* Also where the padding of the message would have room for one more. */
+/* Also where the padding of the control message would fit one more. */
 ON_DRIVERS(more_descriptors_than_wanted_are_closed) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
@@ -438,7 +439,7 @@ ON_DRIVERS(more_descriptors_than_wanted_are_closed) {
     workers_end(rt, NULL);
 }
 
-ON_DRIVERS(descriptors_that_nobody_takes_are_closed) {
+ON_DRIVERS(descriptors_that_are_discarded_are_closed) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
     int pipes[2][2], got[2], count;
@@ -462,16 +463,15 @@ ON_DRIVERS(descriptors_that_nobody_takes_are_closed) {
 ON_DRIVERS(what_cannot_be_sent_is_refused) {
     aw_runtime *rt = io_runtime(how, NULL, NULL);
     aw_conn *ends[2];
-    int fds[AW_FDS_MOST + 1] = {0}, bad = 9999, count;
+    int fds[AW_FDS_MAX + 1] = {0}, bad = 9999, count;
     char byte;
     CHECK_EQ(aw_unix_pair(ends, SOCK_STREAM), 0);
     CHECK_EQ(aw_block_on(rt, aw_send_fds(ends[0], "x", 0, fds, 1)), -EINVAL);
-    CHECK_EQ(aw_block_on(rt, aw_send_fds(ends[0], "x", 1, fds, AW_FDS_MOST + 1)), -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_send_fds(ends[0], "x", 1, fds, AW_FDS_MAX + 1)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_send_fds(ends[0], "x", 1, fds, -1)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_send_fds(ends[0], "x", 1, NULL, 1)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_send_fds(ends[0], "x", 1, &bad, 1)), -EBADF);
-    CHECK_EQ(aw_block_on(rt, aw_recv_fds(ends[1], &byte, 1, fds, AW_FDS_MOST + 1, &count)),
-             -EINVAL);
+    CHECK_EQ(aw_block_on(rt, aw_recv_fds(ends[1], &byte, 1, fds, AW_FDS_MAX + 1, &count)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_recv_fds(ends[1], &byte, 1, NULL, 1, &count)), -EINVAL);
     CHECK_EQ(aw_block_on(rt, aw_recv_fds(ends[1], &byte, 1, fds, 1, NULL)), -EINVAL);
     aw_close(ends[0]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * notify_one: permits, order, wakers; and that a notification is passed on by who cannot use it. */
+ * notify_one: permits, order, wakers; and a notification that a waiter cannot use goes to the
+ * next one. */
 #include "test.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include "support/by_hand.h"
 #include "support/clock.h"
 
-/* ---- Permits ---------------------------------------------------------------------------------- */
+/* ---- Permits --------------------------------------------------------------------------------- */
 
 TEST(a_notification_before_the_wait_is_kept) {
     aw_notify n = AW_NOTIFY_INIT;
@@ -39,7 +40,7 @@ TEST(a_permit_can_be_taken_without_waiting) {
     CHECK_EQ(aw_notify_try_wait(&n), -EAGAIN);
     aw_notified w = aw_notify_wait(&n);
     CHECK_EQ(POLL(&w, &flag), AW_PENDING);
-    aw_notify_one(&n); /* that is for who waits */
+    aw_notify_one(&n); /* goes to the waiter */
     CHECK_EQ(aw_notify_try_wait(&n), -EAGAIN);
     CHECK_EQ(POLL(&w, &flag), AW_READY);
 }
@@ -48,7 +49,7 @@ TEST(a_wait_begins_at_its_first_poll) {
     aw_notify n = AW_NOTIFY_INIT;
     aw_flag flag = {0};
     aw_notified early = aw_notify_wait(&n), late = aw_notify_wait(&n);
-    CHECK_EQ(POLL(&late, &flag), AW_PENDING); /* made second, polled first */
+    CHECK_EQ(POLL(&late, &flag), AW_PENDING); /* created second, polled first */
     aw_notify_one(&n);
     CHECK_EQ(POLL(&early, &flag), AW_PENDING);
     CHECK_EQ(POLL(&late, &flag), AW_READY);
@@ -64,7 +65,7 @@ TEST(a_zeroed_notify_is_ready_for_use) {
     CHECK_EQ(POLL(&w, &flag), AW_READY);
 }
 
-/* ---- Order and wakers ------------------------------------------------------------------------- */
+/* ---- Order and wakers ------------------------------------------------------------------------ */
 
 enum { WAITERS = 300 };
 
@@ -84,14 +85,14 @@ TEST(each_notification_wakes_one_waiter_first_come_first_served) {
     }
 }
 
-TEST(polling_again_keeps_the_place_in_the_queue) {
+TEST(polling_again_keeps_the_queue_position) {
     aw_notify n = AW_NOTIFY_INIT;
     aw_flag a = {0}, b = {0}, other = {0};
     aw_notified first = aw_notify_wait(&n), second = aw_notify_wait(&n);
     CHECK_EQ(POLL(&first, &a), AW_PENDING);
     CHECK_EQ(POLL(&second, &b), AW_PENDING);
     CHECK_EQ(POLL(&first, &a), AW_PENDING);     /* the same waker */
-    CHECK_EQ(POLL(&first, &other), AW_PENDING); /* another one */
+    CHECK_EQ(POLL(&first, &other), AW_PENDING); /* another waker */
     aw_notify_one(&n);
     CHECK(aw_flag_take(&other) && !aw_flag_take(&a) && !aw_flag_take(&b));
     aw_notify_one(&n);
@@ -114,8 +115,8 @@ TEST(only_the_waker_of_the_latest_poll_is_woken) {
     CHECK(!aw_flag_take(&flags[4]));
 }
 
-/* A waker that may be woken under the lock, as a task's: another thread can poll the waiter before the
- * wake returns, and what it sees then must not be that there is nothing yet. */
+/* A waker that may be woken under the lock, like a task's. Another thread can poll the waiter
+ * before the wake returns, so the notification must be visible before the wake. */
 static aw_notified watched;
 static int seen;
 
@@ -152,7 +153,7 @@ TEST(the_notification_can_be_seen_before_its_wake) {
     }
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ------------------------------------------------------------------------------ */
 
 /* cancel-at-every-await: aw_notified */
 
@@ -187,28 +188,28 @@ TEST(waiters_cancelled_from_the_middle_leave_the_queue_whole) {
     static aw_flag flags[WAITERS];
     aw_notify n = AW_NOTIFY_INIT;
     uint64_t seed = test_seed();
-    int left = WAITERS;
+    int remaining = WAITERS;
     for (int i = 0; i < WAITERS; i++) {
         w[i] = aw_notify_wait(&n);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     }
-    for (int i = 0; i < WAITERS; i++) { /* the ends as well */
+    for (int i = 0; i < WAITERS; i++) { /* always includes both ends */
         if (i != 0 && i != WAITERS - 1 && test_random(&seed) % 2) continue;
         CHECK_EQ(CANCEL(&w[i], &flags[i]), AW_CANCELLED);
-        left--;
+        remaining--;
     }
     for (int i = 0; i < WAITERS; i++) {
         if (aw_future_ended(&w[i].future)) continue;
         aw_notify_one(&n);
         CHECK(aw_flag_take(&flags[i]));
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_READY);
-        left--;
+        remaining--;
     }
-    CHECK_EQ(left, 0);
+    CHECK_EQ(remaining, 0);
     CHECK(n.first == NULL && n.last == NULL);
 }
 
-/* ---- Passing it on ---------------------------------------------------------------------------- */
+/* ---- Passing it on --------------------------------------------------------------------------- */
 
 TEST(a_discarded_notification_goes_to_the_next_waiter) {
     aw_notify n = AW_NOTIFY_INIT;
@@ -223,7 +224,7 @@ TEST(a_discarded_notification_goes_to_the_next_waiter) {
     CHECK(aw_flag_take(&b));
     CHECK_EQ(POLL(&second, &b), AW_READY);
     aw_future_discard(&second.future);
-    CHECK_EQ(n.permit, 1); /* with nobody waiting it is kept */
+    CHECK_EQ(n.permit, 1); /* kept, because no waiter is queued */
 }
 
 AW_ASYNC(int, wait_and_count, aw_notify *n; int *count; aw_notified w;) {
@@ -239,7 +240,7 @@ AW_ASYNC(int, select_the_other, aw_notify *n; aw_notify * other;
     AW_BEGIN;
     AW_AWAIT(self->first, AW_SELECT_BIASED_OF(__typeof__(self->first), aw_notify_wait(self->other),
                                               aw_notify_wait(self->n)));
-    CHECK_EQ(self->first.out, 3); /* both had come */
+    CHECK_EQ(self->first.out, 3); /* both were ready */
     AW_RETURN(aw_select_winner(&self->first));
     AW_END;
 }
@@ -266,8 +267,8 @@ TEST(a_notification_that_loses_a_select_goes_to_the_next_waiter) {
     CHECK_EQ(aw_run(AW_CALL(lose_in_a_select)), 1);
 }
 
-/* A task that is nothing but the wait: aborted with the notification in its hands it has finished, and
- * its output, which nobody takes, is discarded. */
+/* A task that consists of the wait alone. If it is aborted after it was notified, it has
+ * finished, and its unclaimed output is discarded. */
 AW_ASYNC(int, abort_the_notified, aw_notify n; int count; aw_notified * task;
          struct wait_and_count * behind; aw_task_join_future join;) {
     AW_BEGIN;
@@ -287,7 +288,8 @@ TEST(a_notification_of_an_aborted_task_goes_to_the_next_waiter) {
     CHECK_EQ(aw_run(AW_CALL(abort_the_notified)), 1);
 }
 
-/* A function that has it uses it: its body goes on, though it is being cancelled. */
+/* An async function that was notified uses the notification: its body goes on although it is
+ * being cancelled. */
 AW_ASYNC(int, abort_the_function, aw_notify n; int first; int second; struct wait_and_count * task;
          struct wait_and_count * behind; aw_task_join_future join;) {
     AW_BEGIN;
@@ -314,10 +316,10 @@ TEST(a_function_that_is_cancelled_with_a_notification_uses_it) {
     CHECK_EQ(aw_run(AW_CALL(abort_the_function)), 0);
 }
 
-/* ---- Nothing is lost -------------------------------------------------------------------------- */
+/* ---- Nothing is lost ------------------------------------------------------------------------- */
 
-/* Waiters that give up after random times, in a timeout or in a select, or are aborted; and one
- * notification after the other, each of which must reach somebody. */
+/* Waiters give up after random times, in a timeout or in a select, or are aborted. Every
+ * notification must still reach a waiter. */
 enum { IMPATIENT = 12 };
 
 static aw_notify bell;
@@ -353,7 +355,7 @@ AW_ASYNC(int, ring, int times; uint64_t seed; int n; struct impatient * tasks[IM
         self->tasks[i] = aw_spawn(AW_CALL(impatient, .seed = test_random(&self->seed)));
     for (self->n = 1; self->n <= self->times; self->n++) {
         aw_notify_one(&bell);
-        if (self->n % 3 == 0) { /* whoever has it may be the one that goes */
+        if (self->n % 3 == 0) { /* the aborted task may be the notified one */
             int i = (int)(test_random(&self->seed) % IMPATIENT);
             aw_task_abort(self->tasks[i]);
             aw_task_drop(self->tasks[i]);

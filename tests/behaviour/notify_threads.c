@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Notify between threads and between runtimes: nothing is lost, nothing comes twice. */
+ * Notify between threads and between runtimes: no notification is lost or delivered twice. */
 #include "test.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ static void nothing_to_report(void *data, aw_log_level level, const char *messag
     FAIL("level %d: %s", (int)level, message);
 }
 
-static aw_runtime *quiet_runtime(void) {
+static aw_runtime *runtime_without_reports(void) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     options.keep_tasks = true;
@@ -32,7 +32,7 @@ static void join_thread(pthread_t thread) {
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* ---- Plain threads ---------------------------------------------------------------------------- */
+/* ---- Plain threads --------------------------------------------------------------------------- */
 
 static aw_notify ping = AW_NOTIFY_INIT, pong = AW_NOTIFY_INIT;
 static int rounds;
@@ -53,7 +53,7 @@ static void *answer_in_runtime(void *rt) {
 }
 
 TEST(a_plain_thread_and_a_task_wake_each_other) {
-    aw_runtime *rt = quiet_runtime();
+    aw_runtime *rt = runtime_without_reports();
     rounds = test_scale(5000);
     pthread_t thread = start_thread(answer_in_runtime, rt);
     aw_parker *parker = aw_parker_new();
@@ -81,7 +81,7 @@ AW_ASYNC(int, ask, int n; aw_notified w;) {
 }
 
 TEST(tasks_of_two_runtimes_wake_each_other) {
-    aw_runtime *a = quiet_runtime(), *b = quiet_runtime();
+    aw_runtime *a = runtime_without_reports(), *b = runtime_without_reports();
     rounds = test_scale(5000);
     pthread_t thread = start_thread(answer_in_runtime, a);
     CHECK_EQ(aw_block_on(b, AW_CALL(ask)), 0);
@@ -90,19 +90,19 @@ TEST(tasks_of_two_runtimes_wake_each_other) {
     aw_runtime_free(b);
 }
 
-/* ---- Nothing is lost -------------------------------------------------------------------------- */
+/* ---- Nothing is lost ------------------------------------------------------------------------- */
 
-/* Goods are put on a shelf, each with a notification. Whoever finds the shelf empty waits. A lost
- * notification leaves goods on the shelf and everybody waiting. */
+/* Producers add items, each with one notification. A consumer that finds no item waits. A lost
+ * notification leaves items unconsumed while all consumers wait. */
 enum { PRODUCERS = 2, CONSUMERS = 2 };
 
 static aw_notify arrived = AW_NOTIFY_INIT;
-static int shelf, taken, goods; /* atomic; goods: how many each producer makes */
+static int available, taken, goods; /* atomic; goods: items per producer */
 
 static bool take_one(void) {
-    int n = __atomic_load_n(&shelf, __ATOMIC_ACQUIRE);
+    int n = __atomic_load_n(&available, __ATOMIC_ACQUIRE);
     while (n > 0) {
-        if (!__atomic_compare_exchange_n(&shelf, &n, n - 1, false, __ATOMIC_ACQ_REL,
+        if (!__atomic_compare_exchange_n(&available, &n, n - 1, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_ACQUIRE))
             continue;
         __atomic_fetch_add(&taken, 1, __ATOMIC_ACQ_REL);
@@ -118,14 +118,14 @@ static bool all_taken(void) {
 static void *produce(void *unused) {
     (void)unused;
     for (int i = 0; i < goods; i++) {
-        __atomic_fetch_add(&shelf, 1, __ATOMIC_ACQ_REL);
+        __atomic_fetch_add(&available, 1, __ATOMIC_ACQ_REL);
         aw_notify_one(&arrived);
     }
     return NULL;
 }
 
-/* Half of its waits are given up after a few microseconds, often in the moment of the notification:
- * then that is the reason to look again. */
+/* Half of its waits time out after a few microseconds, often just when the notification arrives.
+ * Then the consumer looks again for that reason. */
 AW_ASYNC(int, consume, uint64_t seed; AW_SHARE(aw_notified w; AW_TIMEOUT(aw_notified) t;);) {
     AW_BEGIN;
     while (!all_taken()) {
@@ -139,7 +139,7 @@ AW_ASYNC(int, consume, uint64_t seed; AW_SHARE(aw_notified w; AW_TIMEOUT(aw_noti
             AW_AWAIT(self->w, aw_notify_wait(&arrived));
         }
     }
-    /* The others may be waiting for goods that will not come. */
+    /* Other consumers may be waiting for items that will not come. */
     aw_notify_one(&arrived);
     aw_notify_waiters(&arrived);
     AW_RETURN(0);
@@ -147,7 +147,7 @@ AW_ASYNC(int, consume, uint64_t seed; AW_SHARE(aw_notified w; AW_TIMEOUT(aw_noti
 }
 
 static void *consume_in_runtime(void *number) {
-    aw_runtime *rt = quiet_runtime();
+    aw_runtime *rt = runtime_without_reports();
     struct consume *second = aw_spawn_on(rt, AW_CALL(consume, .seed = (uintptr_t)number + 100));
     CHECK_EQ(aw_block_on(rt, AW_CALL(consume, .seed = (uintptr_t)number)), 0);
     CHECK_EQ(aw_block_on(rt, aw_task_join(second)), 0);
@@ -167,12 +167,12 @@ TEST(notifications_from_threads_to_tasks_of_several_runtimes_are_not_lost) {
         join_thread(producers[i]);
     for (int i = 0; i < CONSUMERS; i++)
         join_thread(consumers[i]);
-    CHECK_EQ(shelf, 0);
+    CHECK_EQ(available, 0);
     CHECK_EQ(taken, PRODUCERS * goods);
 }
 
-/* One notification goes round in a ring of threads that wait, are notified, and sometimes cancel and
- * discard what they got: it is always with somebody. */
+/* One notification circulates among threads that wait, are notified, and sometimes cancel and
+ * discard it. It is never lost. */
 enum { RING = 4 };
 
 static aw_notify token = AW_NOTIFY_INIT;
@@ -195,12 +195,12 @@ static void *pass_on(void *number) {
         __atomic_fetch_add(&passes, 1, __ATOMIC_ACQ_REL);
         aw_notify_one(&token);
     }
-    aw_notify_one(&token); /* for the next who would wait */
+    aw_notify_one(&token); /* for the next thread that would wait */
     aw_parker_free(parker);
     return NULL;
 }
 
-TEST(a_notification_that_goes_round_is_always_with_somebody) {
+TEST(a_notification_that_circulates_is_never_lost) {
     pthread_t threads[RING];
     limit = test_scale(50000);
     for (uintptr_t i = 0; i < RING; i++)
@@ -211,18 +211,18 @@ TEST(a_notification_that_goes_round_is_always_with_somebody) {
     CHECK_GE(passes, limit);
 }
 
-/* notify_waiters from one thread, while others come, wait and give up. */
-static int begun, ended; /* atomic: how often the door began to open, and was open */
+/* notify_waiters from one thread, while other threads begin to wait, are notified and give up. */
+static int begun, ended; /* atomic: how many calls have begun, and have returned */
 
-static void *wait_at_the_door(void *number) {
+static void *wait_for_all(void *number) {
     uint64_t seed = test_seed() + (uintptr_t)number;
     aw_parker *parker = aw_parker_new();
     aw_waker waker = aw_parker_waker(parker);
     aw_cx cx = aw_cx_from_waker(&waker);
     for (;;) {
-        aw_notified w = aw_notify_wait(&token);
         int before = __atomic_load_n(&ended, __ATOMIC_ACQUIRE);
         if (before >= limit) break;
+        aw_notified w = aw_notify_wait(&token); /* counts calls from here on */
         aw_poll r = aw_future_poll(&w.future, &cx);
         if (r == AW_PENDING && test_random(&seed) % 3 == 0) {
             aw_future_cancel(&w.future, &cx);
@@ -230,18 +230,19 @@ static void *wait_at_the_door(void *number) {
         }
         for (; r == AW_PENDING; r = aw_future_poll(&w.future, &cx))
             aw_parker_park(parker);
-        CHECK_GT(__atomic_load_n(&begun, __ATOMIC_ACQUIRE), before); /* it was opened since */
+        CHECK_GT(__atomic_load_n(&begun, __ATOMIC_ACQUIRE), before); /* a call has begun since */
     }
-    aw_notify_one(&token); /* for one who looked before the last round and waits after it */
+    /* For a thread that read `ended` before the last round and waits after it. */
+    aw_notify_one(&token);
     aw_parker_free(parker);
     return NULL;
 }
 
-TEST(notify_waiters_from_another_thread_wakes_all_and_nobody_for_nothing) {
+TEST(notify_waiters_from_another_thread_wakes_all_and_none_spuriously) {
     pthread_t threads[RING];
     limit = test_scale(20000);
     for (uintptr_t i = 0; i < RING; i++)
-        threads[i] = start_thread(wait_at_the_door, (void *)i);
+        threads[i] = start_thread(wait_for_all, (void *)i);
     for (int i = 0; i < limit; i++) {
         __atomic_fetch_add(&begun, 1, __ATOMIC_ACQ_REL);
         aw_notify_waiters(&token);
@@ -252,15 +253,15 @@ TEST(notify_waiters_from_another_thread_wakes_all_and_nobody_for_nothing) {
         join_thread(threads[i]);
 }
 
-/* ---- When the thread that ran the runtime leaves ---------------------------------------------- */
+/* ---- The owner of the runtime leaves --------------------------------------------------------- */
 
 static aw_notify first = AW_NOTIFY_INIT, second = AW_NOTIFY_INIT;
-static bool beside; /* atomic: the other thread is in its block_on */
-static bool half;   /* atomic: and has had the first notification */
+static bool follows; /* atomic: the follower is in its block_on */
+static bool half;    /* atomic: it has received the first notification */
 
 AW_ASYNC(int, wait_twice, aw_notified w;) {
     AW_BEGIN;
-    __atomic_store_n(&beside, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&follows, true, __ATOMIC_RELEASE);
     AW_AWAIT(self->w, aw_notify_wait(&first));
     __atomic_store_n(&half, true, __ATOMIC_RELEASE);
     AW_AWAIT(self->w, aw_notify_wait(&second));
@@ -268,16 +269,16 @@ AW_ASYNC(int, wait_twice, aw_notified w;) {
     AW_END;
 }
 
-static void *wait_twice_beside(void *rt) {
+static void *wait_twice_as_follower(void *rt) {
     CHECK_EQ(aw_block_on(rt, AW_CALL(wait_twice)), 0); /* not -EDEADLK */
     return NULL;
 }
 
-/* The owner: waits until the other one is there, notifies it, and leaves in the same poll. */
+/* The owner: waits until the follower has begun, notifies it, and returns in the same poll. */
 static aw_poll notify_and_leave(void *arg, aw_cx *cx, int *out) {
     (void)arg;
     *out = 0;
-    if (!__atomic_load_n(&beside, __ATOMIC_ACQUIRE)) {
+    if (!__atomic_load_n(&follows, __ATOMIC_ACQUIRE)) {
         aw_cx_yield(cx);
         return AW_PENDING;
     }
@@ -287,15 +288,15 @@ static aw_poll notify_and_leave(void *arg, aw_cx *cx, int *out) {
 
 static pthread_t other;
 static aw_poll start_other_then_leave(void *rt, aw_cx *cx, int *out) {
-    if (!other) other = start_thread(wait_twice_beside, rt);
+    if (!other) other = start_thread(wait_twice_as_follower, rt);
     return notify_and_leave(rt, cx, out);
 }
 
-TEST(a_wait_that_was_begun_beside_the_owner_goes_on_as_the_owner) {
+TEST(a_wait_that_was_begun_by_a_follower_goes_on_when_it_becomes_the_owner) {
     for (int i = 0; i < test_scale(300); i++) {
-        aw_runtime *rt = quiet_runtime();
+        aw_runtime *rt = runtime_without_reports();
         other = 0;
-        beside = half = false;
+        follows = half = false;
         CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(start_other_then_leave, rt)), 0);
         while (!__atomic_load_n(&half, __ATOMIC_ACQUIRE))
             sched_yield();

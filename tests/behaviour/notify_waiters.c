@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * notify_waiters: exactly those who wait at that moment, whatever their wakers do meanwhile. */
+ * notify_waiters: wakes exactly the futures that wait at that moment, whatever their wakers do
+ * meanwhile. A future waits from its creation, so that a condition can be tested between
+ * creating and awaiting it. */
 #include "test.h"
 
 #include "support/by_hand.h"
 #include "support/clock.h"
-#include "support/notes.h"
+#include "support/atomics.h"
 
 enum { WAITERS = 500 };
 
-TEST(all_who_wait_are_woken_and_nobody_who_comes_later) {
+TEST(all_waiters_are_woken_and_none_that_begins_later) {
     static aw_notified w[WAITERS];
     static aw_flag flags[WAITERS];
     aw_notify n = AW_NOTIFY_INIT;
@@ -18,16 +20,44 @@ TEST(all_who_wait_are_woken_and_nobody_who_comes_later) {
         w[i] = aw_notify_wait(&n);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     }
-    aw_notified unpolled = aw_notify_wait(&n);
     aw_notify_waiters(&n);
-    CHECK_EQ(POLL(&unpolled, &late_flag), AW_PENDING); /* it was not waiting yet */
+    aw_notified late = aw_notify_wait(&n);
+    CHECK_EQ(POLL(&late, &late_flag), AW_PENDING);
     for (int i = 0; i < WAITERS; i++) {
         CHECK(aw_flag_take(&flags[i]));
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_READY);
         CHECK_EQ(w[i].out, 0);
     }
     CHECK(!aw_flag_take(&late_flag));
-    CHECK_EQ(CANCEL(&unpolled, &late_flag), AW_CANCELLED);
+    CHECK_EQ(CANCEL(&late, &late_flag), AW_CANCELLED);
+}
+
+TEST(a_future_waits_for_a_notification_to_all_from_its_creation) {
+    aw_notify n = AW_NOTIFY_INIT;
+    aw_flag flag = {0};
+    aw_notified made = aw_notify_wait(&n), other = aw_notify_wait(&n);
+    aw_notify_waiters(&n);
+    aw_notify_one(&n); /* a permit that the future does not need */
+    CHECK_EQ(POLL(&made, &flag), AW_READY);
+    CHECK_EQ(made.out, 0);
+    CHECK_EQ(n.permit, 1);
+    aw_future_discard(&made.future); /* nothing is passed on */
+    CHECK_EQ(n.permit, 1);
+    CHECK_EQ(CANCEL(&other, &flag), AW_CANCELLED); /* it was never polled */
+    CHECK_EQ(n.permit, 1);
+}
+
+TEST(a_future_that_was_made_before_is_ready_when_there_is_budget) {
+    aw_notify n = AW_NOTIFY_INIT;
+    aw_flag flag = {0};
+    aw_notified w = aw_notify_wait(&n);
+    aw_notify_waiters(&n);
+    aw__meter meter = {.budget = 0};
+    aw_waker waker = aw_flag_waker(&flag);
+    aw_cx cx = {&waker, NULL, &meter};
+    CHECK_EQ(aw_future_poll(&w.future, &cx), AW_PENDING);
+    CHECK(aw_flag_take(&flag));
+    CHECK_EQ(POLL(&w, &flag), AW_READY);
 }
 
 TEST(it_leaves_no_permit_and_takes_none) {
@@ -46,11 +76,12 @@ TEST(it_leaves_no_permit_and_takes_none) {
 TEST(a_notification_to_all_is_not_passed_on) {
     aw_notify n = AW_NOTIFY_INIT;
     aw_flag a = {0}, b = {0};
-    aw_notified first = aw_notify_wait(&n), late = aw_notify_wait(&n);
+    aw_notified first = aw_notify_wait(&n);
     CHECK_EQ(POLL(&first, &a), AW_PENDING);
     aw_notify_waiters(&n);
+    aw_notified late = aw_notify_wait(&n);
     CHECK_EQ(POLL(&late, &b), AW_PENDING);
-    CHECK_EQ(CANCEL(&first, &a), AW_READY); /* it had come */
+    CHECK_EQ(CANCEL(&first, &a), AW_READY); /* it had been notified */
     aw_future_discard(&first.future);
     CHECK(!aw_flag_take(&b));
     CHECK_EQ(n.permit, 0);
@@ -68,9 +99,9 @@ TEST(a_waker_replaced_before_is_not_woken) {
     CHECK_EQ(POLL(&w, &old), AW_READY);
 }
 
-/* ---- Wakers that do things -------------------------------------------------------------------- */
+/* ---- Wakers with side effects ---------------------------------------------------------------- */
 
-/* Each waiter has a waker of its own kind, which runs `act` when it is woken. The lock is free then. */
+/* Each waiter has its own waker, which runs `act` when it is woken, without the lock. */
 struct actor {
     aw_counted counted;
     aw_notified wait;
@@ -110,7 +141,7 @@ static void all_wait(void) {
         actor_wait(&actors[i], i);
 }
 
-/* Woken once each, nothing is left of them. */
+/* Each was woken once, and nothing is left behind. */
 static void check_all_woken_once(void) {
     for (int i = 0; i < WAITERS; i++) {
         CHECK_EQ(actors[i].wakes, 1);
@@ -127,7 +158,7 @@ static void bring_a_newcomer(struct actor *self) {
     actor_wait(&newcomers[self->number], self->number);
 }
 
-TEST(who_begins_to_wait_while_the_others_are_being_woken_is_not_woken) {
+TEST(a_wait_that_begins_while_waiters_are_being_woken_is_not_woken) {
     act = bring_a_newcomer;
     all_wait();
     aw_notify_waiters(&notify);
@@ -137,7 +168,7 @@ TEST(who_begins_to_wait_while_the_others_are_being_woken_is_not_woken) {
         CHECK_EQ(newcomers[i].wakes, 0);
         CHECK_EQ(actor_poll(&newcomers[i]), AW_PENDING);
     }
-    aw_notify_waiters(&notify); /* their turn */
+    aw_notify_waiters(&notify); /* now the newcomers are woken */
     for (int i = 0; i < WAITERS; i++) {
         CHECK_EQ(newcomers[i].wakes, 1);
         CHECK_EQ(actor_poll(&newcomers[i]), AW_READY);
@@ -145,7 +176,7 @@ TEST(who_begins_to_wait_while_the_others_are_being_woken_is_not_woken) {
     CHECK(notify.first == NULL);
 }
 
-/* A task that polls again at once in its wake, and waits anew: no endless round. */
+/* A task that polls again inside its wake, and waits anew: no endless loop. */
 static void wait_again(struct actor *self) {
     if (self->wakes > 1) return;
     CHECK_EQ(actor_poll(self), AW_READY);
@@ -153,7 +184,7 @@ static void wait_again(struct actor *self) {
     CHECK_EQ(actor_poll(self), AW_PENDING);
 }
 
-TEST(who_waits_again_inside_its_wake_is_woken_once) {
+TEST(a_waiter_that_waits_again_inside_its_wake_is_woken_once) {
     act = wait_again;
     all_wait();
     aw_notify_waiters(&notify);
@@ -202,7 +233,7 @@ static void bring_one_and_notify_it(struct actor *self) {
     aw_notify_one(&notify);
 }
 
-TEST(notifying_one_inside_a_wake_is_for_who_waits_then_and_not_for_one_that_has_been_notified) {
+TEST(notifying_one_inside_a_wake_goes_to_a_current_waiter_and_not_to_a_notified_one) {
     act = bring_one_and_notify_it;
     all_wait();
     aw_notify_waiters(&notify);
@@ -216,7 +247,7 @@ static void notify_one_inside(struct actor *self) {
     if (self->number == 0) aw_notify_one(&notify);
 }
 
-TEST(notifying_one_inside_a_wake_is_kept_when_nobody_else_waits) {
+TEST(notifying_one_inside_a_wake_is_kept_when_no_other_waiter_is_queued) {
     act = notify_one_inside;
     all_wait();
     aw_notify_waiters(&notify);
@@ -224,7 +255,7 @@ TEST(notifying_one_inside_a_wake_is_kept_when_nobody_else_waits) {
     CHECK_EQ(notify.permit, 1);
 }
 
-/* ---- Tasks ------------------------------------------------------------------------------------ */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 static int served;
 
@@ -244,7 +275,7 @@ AW_ASYNC(int, doorkeeper, aw_notify door; int rounds; int n; aw_sleep pause;) {
     for (int i = 0; i < WAITERS; i++)
         aw_task_drop(aw_spawn(AW_CALL(customer, .door = &self->door, .rounds = &self->rounds)));
     for (self->n = 1; self->n <= self->rounds; self->n++) {
-        AW_AWAIT(self->pause, aw_sleep_for(AW_SEC(1))); /* all of them wait by then */
+        AW_AWAIT(self->pause, aw_sleep_for(AW_SEC(1))); /* all tasks wait by then */
         CHECK_EQ(LOAD(served), (self->n - 1) * WAITERS);
         aw_notify_waiters(&self->door);
     }

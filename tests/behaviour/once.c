@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Once: one makes it, the others wait for it; who fails or is cancelled hands over. */
+ * Once: one caller initialises, the others wait. A caller that fails or is cancelled hands over
+ * to the next. */
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -35,7 +36,7 @@ TEST(the_first_one_makes_it_and_the_others_wait) {
     CHECK(!c.once.waiters.first);
 }
 
-TEST(who_gives_up_hands_over_to_the_one_that_has_waited_longest) {
+TEST(giving_up_hands_over_to_the_longest_waiter) {
     cell c = {.once = AW_ONCE_INIT};
     aw_flag a = {0}, b = {0};
     aw_once_future second = aw_once_enter(&c), third = aw_once_enter(&c);
@@ -44,24 +45,24 @@ TEST(who_gives_up_hands_over_to_the_one_that_has_waited_longest) {
     CHECK_EQ(POLL(&third, &b), AW_PENDING);
     aw_once_give_up(&c);
     CHECK(aw_flag_take(&a) && !aw_flag_take(&b));
-    CHECK_EQ(aw_once_try_enter(&c), -EAGAIN); /* nobody comes in between */
+    CHECK_EQ(aw_once_try_enter(&c), -EAGAIN); /* no barging */
     CHECK_EQ(POLL(&second, &a), AW_READY);
     CHECK_EQ(second.out, 1);
     aw_once_give_up(&c);
     CHECK_EQ(POLL(&third, &b), AW_READY);
     aw_once_give_up(&c);
-    CHECK_EQ(aw_once_try_enter(&c), 1); /* with nobody waiting the next one to come */
+    CHECK_EQ(aw_once_try_enter(&c), 1); /* no waiter is queued: the next caller enters */
     aw_once_set(&c, 1);
     CHECK_EQ(*aw_once_get(&c), 1);
 }
 
-TEST(ending_what_nobody_has_begun_ends_the_program) {
+TEST(ending_a_once_that_was_not_begun_ends_the_program) {
     static cell c;
-    DIES(aw_once_set(&c, 1), "a once is ended that nobody has begun");
-    DIES(aw_once_give_up(&c), "a once is ended that nobody has begun");
+    DIES(aw_once_set(&c, 1), "a once was ended that was not begun");
+    DIES(aw_once_give_up(&c), "a once was ended that was not begun");
     CHECK_EQ(aw_once_try_enter(&c), 1);
     aw_once_set(&c, 1);
-    DIES(aw_once_set(&c, 2), "a once is ended that nobody has begun");
+    DIES(aw_once_set(&c, 2), "a once was ended that was not begun");
 }
 
 /* cancel-at-every-await: aw_once_begin */
@@ -83,7 +84,7 @@ TEST(an_enter_can_be_cancelled_at_any_moment) {
     CHECK(!aw_flag_take(&flag) && aw_flag_take(&other));
     CHECK_EQ(CANCEL(&granted, &other), AW_READY);
     CHECK_EQ(granted.out, 1);
-    aw_future_discard(&granted.future); /* nobody makes it: the next one */
+    aw_future_discard(&granted.future); /* granted, but unused: the next waiter enters */
     CHECK(aw_flag_take(&flag));
     CHECK_EQ(POLL(&behind, &flag), AW_READY);
     CHECK_EQ(behind.out, 1);
@@ -94,18 +95,18 @@ TEST(an_enter_can_be_cancelled_at_any_moment) {
     aw_once_set(&c, 3);
     CHECK_EQ(CANCEL(&done, &other), AW_READY);
     CHECK_EQ(done.out, 0);
-    aw_future_discard(&done.future); /* it stays done */
+    aw_future_discard(&done.future); /* it stays initialised */
     CHECK_EQ(*aw_once_get(&c), 3);
 }
 
-/* ---- Everybody at once ------------------------------------------------------------------------ */
+/* ---- Many at once ---------------------------------------------------------------------------- */
 
 typedef struct made {
     cell c;
     uint32_t makers, tries; /* atomic */
 } made;
 
-/* The first few fail or are aborted while they make it. */
+/* The first few fail or are aborted while they initialise. */
 AW_ASYNC(int, makes, made *m; bool fails; bool sticks; bool mine; aw_once_future enter;
          aw_never forever; aw_yield pause;) {
     AW_BEGIN;
@@ -181,10 +182,10 @@ TEST(plain_threads_make_it_once) {
     uint64_t random = test_seed();
     for (int i = 0; i < test_scale(100); i++) {
         made m = {.c = {.once = AW_ONCE_INIT}};
-        storm threads;
-        storm_make(&threads, 4, &random, thread_makes, &m);
-        storm_go(&threads);
-        storm_end(&threads);
+        thread_group threads;
+        thread_group_create(&threads, 4, &random, thread_makes, &m);
+        thread_group_go(&threads);
+        thread_group_join(&threads);
         CHECK_GE(m.tries, 1);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Oneshot: either side goes away, and the other learns of it. */
+ * Oneshot: either side closes, and the other side learns of it. */
 #include "test.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 typedef AW_ONESHOT(int) int_channel;
 
-/* ---- The sender goes away --------------------------------------------------------------------- */
+/* ---- The sender closes ----------------------------------------------------------------------- */
 
 TEST(a_sender_that_closes_ends_a_waiting_receive) {
     int_channel c = AW_ONESHOT_INIT;
@@ -39,7 +39,7 @@ TEST(a_sender_that_closes_after_sending_takes_nothing_back) {
     CHECK_EQ(c.value, 1);
 }
 
-/* ---- The receiver goes away ------------------------------------------------------------------- */
+/* ---- The receiver closes --------------------------------------------------------------------- */
 
 TEST(a_receiver_that_closes_makes_later_sends_fail) {
     int_channel c = AW_ONESHOT_INIT;
@@ -59,7 +59,7 @@ TEST(a_value_sent_before_the_receiver_closed_can_still_be_received) {
     CHECK_EQ(c.value, 5);
     CHECK_EQ(aw_oneshot_try_recv(&c), -EPIPE);
 
-    CHECK_EQ(aw_oneshot_send(&d, 6), 0); /* and by waiting for it */
+    CHECK_EQ(aw_oneshot_send(&d, 6), 0); /* the same for an awaited receive */
     aw_oneshot_close_receiver(&d);
     aw_oneshot_future r = aw_oneshot_recv(&d);
     CHECK_EQ(POLL(&r, &flag), AW_READY);
@@ -73,12 +73,12 @@ TEST(closing_the_receiver_ends_a_receive_that_waits_in_another_task) {
     aw_oneshot_future r = aw_oneshot_recv(&c);
     CHECK_EQ(POLL(&r, &flag), AW_PENDING);
     aw_oneshot_close_receiver(&c);
-    CHECK(aw_flag_take(&flag)); /* sends fail from now on: it would wait for ever */
+    CHECK(aw_flag_take(&flag)); /* sends fail from now on, so it would wait for ever */
     CHECK_EQ(POLL(&r, &flag), AW_READY);
     CHECK_EQ(r.out, -EPIPE);
 }
 
-/* ---- The sender waits for that ---------------------------------------------------------------- */
+/* ---- The sender waits for the receiver to close ---------------------------------------------- */
 
 TEST(closed_fires_when_the_receiver_closes) {
     int_channel c = AW_ONESHOT_INIT;
@@ -106,7 +106,7 @@ TEST(closed_fires_when_the_value_was_received) {
     CHECK_EQ(POLL(&closed, &sender), AW_READY);
 }
 
-TEST(a_sender_can_look_whether_anybody_wants_its_value) {
+TEST(a_sender_can_check_whether_the_receiver_is_open) {
     int_channel c = AW_ONESHOT_INIT;
     CHECK(!aw_oneshot_is_closed(&c));
     CHECK_EQ(aw_oneshot_send(&c, 1), 0);
@@ -118,7 +118,7 @@ TEST(a_sender_can_look_whether_anybody_wants_its_value) {
     CHECK(aw_oneshot_is_closed(&d));
 }
 
-TEST(closed_does_not_fire_for_the_senders_own_doings) {
+TEST(closed_does_not_fire_for_the_senders_own_calls) {
     int_channel c = AW_ONESHOT_INIT;
     aw_flag flag = {0};
     aw_oneshot_future closed = aw_oneshot_closed(&c);
@@ -129,7 +129,7 @@ TEST(closed_does_not_fire_for_the_senders_own_doings) {
     CHECK_EQ(CANCEL(&closed, &flag), AW_CANCELLED);
 }
 
-/* A server that works on an answer until nobody wants it any more. */
+/* A server that works on an answer until its receiver has closed. */
 AW_ASYNC(int, work_until_unwanted, int_channel *c; AW_SELECT(aw_oneshot_future, aw_never) s;) {
     AW_BEGIN;
     AW_AWAIT_SELECT(self->s, aw_oneshot_closed(self->c), aw_never_ready());
@@ -150,7 +150,7 @@ AW_ASYNC(int, lose_interest, int_channel c; struct work_until_unwanted * server;
     AW_END;
 }
 
-TEST(a_server_stops_when_nobody_wants_its_answer) {
+TEST(a_server_stops_when_the_receiver_closes) {
     CHECK_EQ(aw_run(AW_CALL(lose_interest)), 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Oneshot between threads: both sides move about, race and agree on what happened. */
+ * Oneshot between threads: both sides move, race, and agree on the outcome. */
 #include "test.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static void join_thread(pthread_t thread) {
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* ---- From a thread to a task ------------------------------------------------------------------ */
+/* ---- From a thread to a task ----------------------------------------------------------------- */
 
 static void *send_42(void *channel) {
     CHECK_EQ(aw_oneshot_send((int_channel *)channel, 42), 0);
@@ -74,10 +74,10 @@ TEST(a_task_sends_to_a_plain_thread_and_learns_that_it_arrived) {
         CHECK_EQ(aw_run(AW_CALL(send_to_a_thread)), 0);
 }
 
-/* ---- Moving ----------------------------------------------------------------------------------- */
+/* ---- Moving ---------------------------------------------------------------------------------- */
 
-/* The receiving side begins in one task, is given up there, and goes on in another; so does the other
- * side. The channel stays where it is. */
+/* The receiving side begins in one task, is cancelled there, and goes on in another. The same
+ * for the sending side. The channel stays in place. */
 AW_ASYNC(int, begin_to_receive, int_channel *c; aw_oneshot_future r;) {
     AW_BEGIN;
     AW_AWAIT(self->r, aw_oneshot_recv(self->c));
@@ -107,7 +107,7 @@ TEST(the_receiver_may_move_to_another_task) {
     CHECK_EQ(aw_run(AW_CALL(move_the_receiver)), 13);
 }
 
-/* A receive that was polled in one task goes on in another, in its box. */
+/* A receive that was polled in one task goes on in another one, in its box. */
 AW_ASYNC(int, finish_the_box, aw_box box;) {
     AW_BEGIN;
     AW_AWAIT_FUTURE(self->box);
@@ -139,7 +139,7 @@ TEST(a_pending_receive_may_move_to_another_task_in_its_box) {
     CHECK_EQ(aw_run(AW_CALL(move_the_pending_receive)), 21);
 }
 
-/* Through three runtimes on three threads: each hands its answer to the next. */
+/* Through three runtimes on three threads: each passes its value on to the next. */
 struct relay {
     int_channel *from, *to;
 };
@@ -176,9 +176,9 @@ TEST(a_value_goes_through_several_runtimes) {
     }
 }
 
-/* ---- Races ------------------------------------------------------------------------------------ */
+/* ---- Races ----------------------------------------------------------------------------------- */
 
-/* Two threads that meet before each round. */
+/* Two threads that synchronise before each round. */
 static int arrived; /* atomic */
 
 static void meet(int round) {
@@ -199,7 +199,7 @@ static void *send_all(void *rounds) {
     return NULL;
 }
 
-TEST(a_send_and_a_closing_receiver_agree_on_who_came_first) {
+TEST(a_send_and_a_closing_receiver_agree_on_which_came_first) {
     int rounds = test_scale(MAX_ROUNDS);
     pthread_t thread = start_thread(send_all, &rounds);
     for (int i = 1; i <= rounds; i++) {
@@ -208,7 +208,7 @@ TEST(a_send_and_a_closing_receiver_agree_on_who_came_first) {
         int r = aw_oneshot_try_recv(&channels[i]);
         CHECK(r == 0 || r == -EPIPE);
         if (r == 0) CHECK_EQ(channels[i].value, i);
-        channels[i].value = r; /* to be compared with what the sender was told */
+        channels[i].value = r; /* compared with the sender's result below */
     }
     join_thread(thread);
     for (int i = 1; i <= rounds; i++)
@@ -227,11 +227,11 @@ TEST(a_send_and_a_cancelled_receive_agree_and_the_value_is_not_lost) {
         if (finished) {
             CHECK_EQ(r.out, 0);
             if (i % 2) {
-                aw_future_discard(&r.future); /* back into the channel */
+                aw_future_discard(&r.future); /* puts the value back into the channel */
                 finished = false;
             }
         }
-        while (!finished) { /* it comes, or is there */
+        while (!finished) { /* it is there, or about to arrive */
             int again = aw_oneshot_try_recv(&channels[i]);
             CHECK(again == 0 || again == -EAGAIN);
             finished = again == 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Oneshot: the value goes through once, or comes back. */
+ * Oneshot: the value is delivered once, or returned. */
 #include "test.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 typedef AW_ONESHOT(int) int_channel;
 
-/* ---- Sending and receiving -------------------------------------------------------------------- */
+/* ---- Sending and receiving ------------------------------------------------------------------- */
 
 TEST(a_value_sent_first_is_received_at_the_first_poll) {
     int_channel c = AW_ONESHOT_INIT;
@@ -69,7 +69,7 @@ TEST(only_the_waker_of_the_latest_poll_is_woken) {
     CHECK_EQ(POLL(&closed, &old), AW_READY);
 }
 
-/* ---- Once ------------------------------------------------------------------------------------- */
+/* ---- Once ------------------------------------------------------------------------------------ */
 
 TEST(a_second_send_is_refused_and_the_first_value_stays) {
     int_channel c = AW_ONESHOT_INIT;
@@ -101,17 +101,17 @@ TEST(trying_to_receive_does_not_wait) {
     CHECK_EQ(c.value, 5);
 }
 
-TEST(a_value_that_nobody_will_receive_is_handed_back) {
+TEST(a_value_without_a_receiver_stays_with_the_caller) {
     AW_ONESHOT(int *) c = {{0, 0, NULL, NULL}, NULL};
     int owned = 9, *value = &owned;
     aw_oneshot_close_receiver(&c);
     CHECK_EQ(aw_oneshot_send(&c, value), -EPIPE);
-    CHECK(c.value == NULL); /* it never got in: it is still the caller's */
+    CHECK(c.value == NULL); /* it was not stored: the caller still owns it */
     CHECK_EQ(*value, 9);
     CHECK_EQ(aw_oneshot_try_recv(&c), -EPIPE);
 }
 
-/* ---- Cancelling and discarding ---------------------------------------------------------------- */
+/* ---- Cancelling and discarding --------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_oneshot_recv */
 
@@ -131,7 +131,7 @@ TEST(a_receive_can_be_cancelled_at_any_moment_and_leaves_nothing) {
     CHECK_EQ(POLL(&woken, &flag), AW_PENDING);
     CHECK_EQ(aw_oneshot_send(&c, 4), 0);
     CHECK(aw_flag_take(&flag));
-    CHECK_EQ(CANCEL(&woken, &other), AW_READY); /* it had come */
+    CHECK_EQ(CANCEL(&woken, &other), AW_READY); /* the value had arrived */
     CHECK_EQ(woken.out, 0);
     CHECK_EQ(c.value, 4);
     CHECK(c.channel.receiver == NULL);
@@ -171,7 +171,7 @@ TEST(a_discarded_value_can_be_received_again) {
     CHECK_EQ(aw_oneshot_try_recv(&c), 0);
     CHECK_EQ(c.value, 3);
 
-    int_channel closed = AW_ONESHOT_INIT; /* an error is no value: nothing goes back */
+    int_channel closed = AW_ONESHOT_INIT; /* an error is not a value: nothing is put back */
     aw_oneshot_close_sender(&closed);
     aw_oneshot_future r = aw_oneshot_recv(&closed);
     CHECK_EQ(POLL(&r, &flag), AW_READY);
@@ -180,7 +180,7 @@ TEST(a_discarded_value_can_be_received_again) {
     CHECK_EQ(aw_oneshot_try_recv(&closed), -EPIPE);
 }
 
-/* The value and something better come at the same time. */
+/* The value and a preferred event arrive at the same time. */
 AW_ASYNC(int, prefer_the_other, int_channel *c; aw_notify * n;
          AW_SELECT(aw_notified, aw_oneshot_future) first;) {
     AW_BEGIN;
@@ -210,7 +210,7 @@ TEST(a_value_that_loses_a_select_stays_in_the_channel) {
     CHECK_EQ(aw_run(AW_CALL(send_both)), 77);
 }
 
-/* ---- With a timeout --------------------------------------------------------------------------- */
+/* ---- With a timeout -------------------------------------------------------------------------- */
 
 AW_ASYNC(int, reply_later, int_channel *c; uint64_t after; aw_sleep nap;) {
     AW_BEGIN;
@@ -227,7 +227,7 @@ AW_ASYNC(int, ask, int_channel c; uint64_t reply_after; int sent; struct reply_l
     if (self->t.out == -ETIMEDOUT) aw_oneshot_close_receiver(&self->c);
     AW_AWAIT(self->join, aw_task_join(self->server));
     self->sent = aw_task_take(self->server);
-    CHECK_EQ(self->sent, self->t.out == 0 ? 0 : -EPIPE); /* both sides know the same */
+    CHECK_EQ(self->sent, self->t.out == 0 ? 0 : -EPIPE); /* both sides agree */
     AW_RETURN(self->t.out ? self->t.out : self->c.value);
     AW_END;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What one block_on leaves to the next: waits that go on, and counts that stay right. */
+ * What carries over from one block_on to the next: waits that go on, and counts that stay right. */
 #include <awake.h>
 
 #include <errno.h>
@@ -19,7 +19,8 @@ static aw_poll poll_once(void *arg, aw_cx *cx, int *out) {
 
 static void *ring(void *arg) {
     aw_runtime *rt = arg;
-    aw_runtime_release(rt); /* held until here: the other thread waits for us in block_on */
+    /* Held until here, because the other thread waits for this one in block_on. */
+    aw_runtime_unhold(rt);
     aw_notify_one(&bell);
     return NULL;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * block_on and run: what they return, once and several times on one runtime, where they are refused,
- * and how tasks that are left go on. Two threads at once are in runtime_beside.c. */
+ * block_on and run: what they return, once and several times on one runtime, where they are
+ * refused, and how unfinished tasks go on. Two threads at once are in runtime_follower.c. */
 #include "support/tasks.h"
 
-/* ---- Outputs of every kind -------------------------------------------------------------------- */
+/* ---- Outputs of every kind ------------------------------------------------------------------- */
 
 AW_ASYNC(long, a_long, long n; struct rounds pause;) {
     AW_BEGIN;
@@ -60,7 +60,7 @@ TEST(the_typed_forms_give_every_kind_of_output) {
 }
 
 TEST(the_status_forms_discard_the_output_and_the_others_hand_it_over) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     int out = 0;
     l.answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
@@ -78,40 +78,40 @@ TEST(the_status_forms_discard_the_output_and_the_others_hand_it_over) {
     CHECK_EQ(l.discards, 2);
 }
 
-/* ---- Several times ---------------------------------------------------------------------------- */
+/* ---- Several times --------------------------------------------------------------------------- */
 
-AW_ASYNC(int, count_turns, int *turns;) {
+AW_ASYNC(int, count_polls, int *polls;) {
     AW_BEGIN;
     for (;;) {
-        ++*self->turns;
+        ++*self->polls;
         AW_YIELD;
     }
     AW_RETURN(0);
     AW_END;
 }
 
-TEST(tasks_that_are_left_go_on_in_the_next_block_on) {
+TEST(unfinished_tasks_go_on_in_the_next_block_on) {
     ON_THIS_THREAD("tasks stand still between two block_on");
-    int turns = 0;
+    int polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    struct count_turns *h = aw_spawn_on(rt, AW_CALL(count_turns, .turns = &turns));
+    struct count_polls *h = aw_spawn_on(rt, AW_CALL(count_polls, .polls = &polls));
     int before = 0;
     for (int i = 0; i < 100; i++) {
         CHECK_EQ(aw_block_on(rt, rounds(5)), 0);
-        CHECK_GE(turns, before + 4);
-        CHECK_LE(turns, before + 6);
-        before = turns;
+        CHECK_GE(polls, before + 4);
+        CHECK_LE(polls, before + 6);
+        before = polls;
     }
     CHECK_EQ(aw_runtime_task_count(rt), 1);
     CHECK(!aw_task_is_finished(h));
     aw_task_drop(h);
     aw_runtime_free(rt);
-    CHECK_EQ(turns, before);
+    CHECK_EQ(polls, before);
 }
 
-/* A main future that is woken by what an earlier one left behind. */
+/* A main future that is woken through a waker of an earlier one. */
 TEST(a_waker_of_an_earlier_main_future_does_not_disturb_the_next) {
-    ledger first = LEDGER, second = LEDGER;
+    probe_state first = PROBE_STATE, second = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     first.answer = AW_READY;
     first.careless = true;
@@ -125,14 +125,14 @@ TEST(a_waker_of_an_earlier_main_future_does_not_disturb_the_next) {
     aw_runtime_free(rt);
 }
 
-/* ---- Background tasks ------------------------------------------------------------------------- */
+/* ---- Background tasks ------------------------------------------------------------------------ */
 
 AW_ASYNC(int, background, int *finals; aw_notify * never; aw_notified wait; struct rounds pause;) {
     AW_BEGIN;
     AW_AWAIT(self->wait, aw_notify_wait(self->never));
     AW_RETURN(0);
     AW_FINALLY;
-    if (AW_STARTED) AW_AWAIT(self->pause, rounds(5)); /* cleanup that takes a while */
+    if (AW_STARTED) AW_AWAIT(self->pause, rounds(5)); /* cleanup that takes several polls */
     ADD(*self->finals, 1);
     AW_END;
 }
@@ -142,7 +142,7 @@ AW_ASYNC(int, main_with_background, int *finals; aw_notify * never; struct round
     for (int i = 0; i < 10; i++)
         aw_task_drop(aw_spawn(AW_CALL(background, .finals = self->finals, .never = self->never)));
     AW_AWAIT(self->pause, rounds(2));
-    for (int i = 0; i < 10; i++) /* and some that never ran */
+    for (int i = 0; i < 10; i++) /* some that never ran */
         aw_task_drop(aw_spawn(AW_CALL(background, .finals = self->finals, .never = self->never)));
     AW_RETURN(17);
     AW_END;
@@ -153,10 +153,10 @@ TEST(run_cancels_background_tasks_and_waits_for_their_cleanup) {
     aw_notify never = AW_NOTIFY_INIT;
     CHECK_EQ(aw_run(AW_CALL(main_with_background, .finals = &finals, .never = &never)), 17);
     CHECK_EQ(LOAD(finals), 20);
-    CHECK_EQ(never.first, NULL); /* nobody is left in its queue */
+    CHECK_EQ(never.first, NULL); /* no waiter is still queued */
 }
 
-/* The end of one is the beginning of another's: cleanup that waits for a task that waits for it. */
+/* Cleanup of one task that waits for the cleanup of another. */
 AW_ASYNC(int, waits_for_cleanup, aw_notify *cleaned; int *finals; aw_never never;
          aw_notified wait;) {
     AW_BEGIN;
@@ -168,12 +168,12 @@ AW_ASYNC(int, waits_for_cleanup, aw_notify *cleaned; int *finals; aw_never never
     AW_END;
 }
 
-AW_ASYNC(int, tells_when_clean, aw_notify *cleaned; int *finals; aw_never never; aw_sleep nap;) {
+AW_ASYNC(int, notifies_when_clean, aw_notify *cleaned; int *finals; aw_never never; aw_sleep nap;) {
     AW_BEGIN;
     AW_AWAIT(self->never, aw_never_ready());
     AW_RETURN(0);
     AW_FINALLY;
-    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(20))); /* timers go on during the end */
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(20))); /* timers go on during the shutdown */
     aw_notify_one(self->cleaned);
     ADD(*self->finals, 1);
     AW_END;
@@ -186,13 +186,13 @@ TEST(timers_and_tasks_go_on_while_the_runtime_ends) {
     aw_task_drop(
         aw_spawn_on(rt, AW_CALL(waits_for_cleanup, .cleaned = &cleaned, .finals = &finals)));
     aw_task_drop(
-        aw_spawn_on(rt, AW_CALL(tells_when_clean, .cleaned = &cleaned, .finals = &finals)));
+        aw_spawn_on(rt, AW_CALL(notifies_when_clean, .cleaned = &cleaned, .finals = &finals)));
     run_a_while(rt);
     aw_runtime_free(rt);
     CHECK_EQ(LOAD(finals), 2);
 }
 
-/* Cleanup that a thread finishes, while the end waits for it. */
+/* Cleanup that another thread completes while the shutdown waits for it. */
 struct finisher {
     sleeper *sleeper;
     aw_notify *cleaned;
@@ -220,7 +220,7 @@ TEST(the_end_waits_for_cleanup_that_a_thread_finishes) {
     thread_end(t);
 }
 
-/* Made here, run there, and ended by a third. */
+/* Created on one thread, run on another, freed on a third. */
 static void *run_rounds(void *rt) {
     run_a_while(rt);
     return NULL;
@@ -247,7 +247,7 @@ TEST(any_thread_may_run_a_runtime_and_any_may_end_it) {
 }
 
 TEST(an_idle_runtime_ends_at_once) {
-    /* Pending for an hour, and still nothing to wait for. */
+    /* Pending for an hour, but nothing to wait for. */
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     for (int i = 0; i < 100; i++)
         aw_task_drop(aw_spawn_on(rt, aw_sleep_for(AW_SEC(3600))));
@@ -258,9 +258,9 @@ TEST(an_idle_runtime_ends_at_once) {
     aw_runtime_free(NULL); /* harmless */
 }
 
-/* ---- Refused ---------------------------------------------------------------------------------- */
+/* ---- Refused --------------------------------------------------------------------------------- */
 
-/* A future that must be released though it cannot run. */
+/* A future that must be released although it cannot run. */
 AW_ASYNC(int, unwanted, int *finals;) {
     AW_BEGIN;
     AW_RETURN(1);
@@ -297,7 +297,7 @@ TEST(block_on_inside_a_task_is_refused_by_name) {
     CHECK_CONTAINS(log.text, "'unwanted'");
     CHECK_CONTAINS(log.text, "'the impatient one'");
     CHECK_CONTAINS(log.text, "runtime_block_on.c");
-    /* Of another runtime too: it would stop this one. */
+    /* A block_on of another runtime is refused too: it would block this one. */
     CHECK_EQ(aw_block_on(rt, AW_CALL(blocks_in_a_task, .rt = other, .finals = &finals)), -EPERM);
     CHECK_EQ(LOAD(finals), 2);
     aw_runtime_free(rt);
@@ -353,7 +353,7 @@ TEST(block_on_in_cleanup_during_the_end_is_refused) {
 
 TEST(block_on_after_the_end_is_refused) {
     int finals = 0;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *keeps_it = aw_spawn_on(rt, probe_of(&l));
     aw_runtime_free(rt);
@@ -372,7 +372,8 @@ static aw_poll free_inside(void *rt, aw_cx *cx, int *out) {
 TEST(freeing_a_runtime_inside_a_task_is_caught) {
     ON_THIS_THREAD("the main future is none of its tasks with workers");
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    DIES((void)aw_block_on(rt, aw_poll_fn_of(free_inside, rt)), "aw_runtime_free inside a task");
+    DIES((void)aw_block_on(rt, aw_poll_fn_of(free_inside, rt)),
+         "aw_runtime_free inside the main future");
     aw_runtime_free(rt);
 }
 
@@ -384,7 +385,7 @@ TEST(freeing_a_runtime_that_another_thread_runs_is_caught) {
     aw_runtime_free(h.rt);
 }
 
-/* ---- No memory -------------------------------------------------------------------------------- */
+/* ---- No memory ------------------------------------------------------------------------------- */
 
 TEST(run_without_memory_releases_the_future_and_says_so) {
     memory m;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancels that take long are reported with the chain: once when they are older than `cancel_report`, and
- * once more when they are older than `cleanup_deadline`; never before, and nothing else ever. */
+ * Slow cancels are reported with their chain: once when they are older than `cancel_report`, and
+ * once more when they are older than `cleanup_deadline`; not earlier, and nothing else. */
 #include "support/workers.h"
 
-/* ---- A world whose time passes when nothing else is left to do -------------------------------- */
+/* ---- A simulated clock that advances when nothing can run ------------------------------------ */
 
 typedef struct message {
     uint64_t at;
@@ -55,7 +55,7 @@ static aw_runtime *world_runtime(world *w, uint64_t cancel_report, uint64_t clea
     return rt;
 }
 
-/* ---- Cleanup that takes long ------------------------------------------------------------------ */
+/* ---- Slow cleanup ---------------------------------------------------------------------------- */
 
 AW_ASYNC(int, slow_to_end, uint64_t takes; aw_never never; aw_sleep nap;) {
     AW_BEGIN;
@@ -73,7 +73,8 @@ AW_ASYNC(int, around_it, uint64_t takes; struct slow_to_end inner;) {
     AW_END;
 }
 
-/* Abort a task whose cleanup takes this long, and run until it is over. Returns when it began. */
+/* Aborts a task with a cleanup that takes this long, and runs until it has ended. Returns when
+ * the cancel began. */
 static uint64_t cancel_slowly(aw_runtime *rt, world *w, uint64_t takes) {
     aw_runtime *previous = aw_enter(rt);
     struct around_it *h = aw_spawn_named("slow", AW_CALL(around_it, .takes = takes));
@@ -82,12 +83,12 @@ static uint64_t cancel_slowly(aw_runtime *rt, world *w, uint64_t takes) {
     uint64_t begin = w->now;
     aw_task_abort(h);
     CHECK_EQ(JOIN_STATUS(rt, h), -ECANCELED);
-    CHECK_EQ(w->now - begin, takes); /* watching it costs no time */
+    CHECK_EQ(w->now - begin, takes); /* watching the cancel costs no time */
     aw_task_drop(h);
     return begin;
 }
 
-/* The reports, and the windows that they must fall into: not early, and not much later. */
+/* The reports fall into these windows: not early, and not much later. */
 static void check_reports(const world *w, int first, uint64_t begin, uint64_t report,
                           uint64_t deadline) {
     CHECK_GE(w->reports[first].at - begin, report);
@@ -156,10 +157,11 @@ TEST(each_task_is_reported_by_itself_also_when_an_earlier_one_is_still_stuck) {
     run_a_while(rt);
     uint64_t begin = w.now;
     aw_task_abort(first);
-    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(100))), 0); /* it has been reported twice */
+    /* It has been reported twice by then. */
+    CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(100))), 0);
     CHECK_EQ(w.count, 2);
     check_reports(&w, 0, begin, AW_SEC(1), AW_SEC(5));
-    begin = cancel_slowly(rt, &w, AW_SEC(100)); /* and now another one */
+    begin = cancel_slowly(rt, &w, AW_SEC(100)); /* then a second one */
     CHECK_EQ(w.count, 4);
     check_reports(&w, 2, begin, AW_SEC(1), AW_SEC(5));
     CHECK_CONTAINS(w.reports[2].text, "around_it");
@@ -178,17 +180,17 @@ TEST(cancels_of_several_tasks_at_once_are_reported_one_by_one) {
     run_a_while(rt);
     for (int i = 0; i < 3; i++) {
         aw_task_abort(h[i]);
-        CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(300))), 0); /* not in step */
+        CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(300))), 0); /* staggered */
     }
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(JOIN_STATUS(rt, h[i]), -ECANCELED);
         aw_task_drop(h[i]);
     }
-    CHECK_EQ(w.count, 5); /* the second one ended before its deadline */
+    CHECK_EQ(w.count, 5); /* the second task ended before its deadline */
     aw_runtime_free(rt);
 }
 
-/* ---- Not only aborts -------------------------------------------------------------------------- */
+/* ---- Not only aborts ------------------------------------------------------------------------- */
 
 typedef AW_TIMEOUT(struct slow_to_end) slow_timeout;
 
@@ -199,7 +201,7 @@ AW_ASYNC(int, times_out, slow_timeout t;) {
     AW_END;
 }
 
-TEST(a_timeout_whose_inner_future_is_slow_to_end_is_reported) {
+TEST(a_timeout_with_an_inner_future_that_is_slow_to_end_is_reported) {
     world w;
     aw_runtime *rt = world_runtime(&w, AW_SEC(1), AW_SEC(5));
     CHECK_EQ(aw_block_on(rt, AW_CALL(times_out)), -ETIMEDOUT);
@@ -207,13 +209,13 @@ TEST(a_timeout_whose_inner_future_is_slow_to_end_is_reported) {
     CHECK_CONTAINS(w.reports[0].text, "the main future");
     CHECK_CONTAINS(w.reports[0].text, "timeout");
     CHECK_CONTAINS(w.reports[0].text, "slow_to_end");
-    /* The same main future goes on, and the next one starts anew. */
+    /* The timeout goes on in the same main future, and the next main future starts anew. */
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(50))), 0);
     CHECK_EQ(w.count, 1);
     aw_runtime_free(rt);
 }
 
-/* Many short cancels, one after the other, are not one long one. */
+/* Many short cancels in sequence are not one long cancel. */
 AW_ASYNC(int, times_out_often, int left; slow_timeout t;) {
     AW_BEGIN;
     for (; self->left > 0; self->left--)
@@ -239,7 +241,7 @@ TEST(cleanup_that_is_slow_while_the_runtime_ends_is_reported) {
     aw_runtime_free(rt);
     CHECK_EQ(w.count, 2);
     check_reports(&w, 0, begin, AW_SEC(1), AW_SEC(5));
-    CHECK_EQ(w.now - begin, AW_SEC(20)); /* and waited for */
+    CHECK_EQ(w.now - begin, AW_SEC(20)); /* it was waited for */
 }
 
 TEST(a_paused_clock_reports_at_the_same_times) {
@@ -251,7 +253,8 @@ TEST(a_paused_clock_reports_at_the_same_times) {
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(990))), 0);
     CHECK_EQ(log.length, 0);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(1100))), 0);
-    WAIT_UNTIL(log_count(&log, "a cancel has not ended") == 1); /* by a thread, with workers */
+    /* With workers, another thread reports. */
+    WAIT_UNTIL(log_count(&log, "a cancel has not ended") == 1);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(60))), 0);
     WAIT_UNTIL(log_count(&log, "a cancel has not ended") == 2);
     CHECK_EQ(JOIN_STATUS(rt, h), -ECANCELED);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Deadlock, only when it is proved: block_on returns -EDEADLK with every task's chain when nothing can
- * run any more, and waits as long as anything outside could still come. */
+ * A deadlock is reported only when it is proved: block_on returns -EDEADLK with the chain of
+ * every task when nothing can run any more. It waits as long as an event from outside is
+ * possible. */
 #include "support/tasks.h"
 
-/* ---- Proved ----------------------------------------------------------------------------------- */
+/* ---- Proved ---------------------------------------------------------------------------------- */
 
 /* Joins another task, which is spawned later: workers may run this one before. */
 AW_ASYNC(int, joins, struct joins **other; int *finals; aw_task_join_future join;) {
@@ -18,7 +19,7 @@ AW_ASYNC(int, joins, struct joins **other; int *finals; aw_task_join_future join
     AW_END;
 }
 
-/* Waits for what only a task of this runtime could bring, and none will. */
+/* Waits for something that only a task of this runtime could provide, and none will. */
 struct inside {
     aw_future future;
     int out;
@@ -81,8 +82,8 @@ TEST(two_tasks_that_join_each_other_are_a_deadlock_with_both_chains) {
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
     make_circle(&c, rt);
     CHECK_EQ(aw_block_on(rt, AW_CALL(stuck, .finals = &finals)), -EDEADLK);
-    CHECK_EQ(finals, 1);   /* the main future is gone before block_on returns */
-    CHECK_EQ(c.finals, 0); /* the tasks are left as they were */
+    CHECK_EQ(finals, 1);   /* the main future is released before block_on returns */
+    CHECK_EQ(c.finals, 0); /* the tasks are unchanged */
     CHECK_EQ(log_count(&log, "deadlock: nothing can run"), 1);
     CHECK_EQ(log_count(&log, "lost wake-up"), 0);
     CHECK_CONTAINS(log.text, "the main future\n  stuck at tests/behaviour/runtime_deadlock.c:");
@@ -90,12 +91,12 @@ TEST(two_tasks_that_join_each_other_are_a_deadlock_with_both_chains) {
     CHECK_CONTAINS(log.text, "'task A' (spawned at");
     CHECK_CONTAINS(log.text, "'task B' (spawned at");
 
-    /* The runtime can be used on: an abort breaks the circle. */
+    /* The runtime is still usable: an abort breaks the circle. */
     aw_task_abort(c.a);
     run_a_while(rt);
     CHECK_EQ(c.finals, 2);
     CHECK_EQ(JOIN_STATUS(rt, c.b), 0);
-    CHECK_EQ(c.b->out, -ECANCELED); /* what its join told it */
+    CHECK_EQ(c.b->out, -ECANCELED); /* the result of its join */
     aw_runtime_free(rt);
     end_circle(&c);
 }
@@ -114,21 +115,20 @@ TEST(a_task_that_joins_itself_is_a_deadlock) {
 
 TEST(a_deadlock_of_a_main_future_with_another_output_leaves_the_result_untouched) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     int out = 55;
     l.careless = true;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
     CHECK_EQ(aw_block_on_into(rt, &out, probe_of(&l)), -EDEADLK);
     CHECK_EQ(out, 55);
     CHECK_EQ(l.cancels, 1);
-    l.cancel_answer =
-        AW_READY; /* it finishes while it is being cancelled: then its output stands */
+    l.cancel_answer = AW_READY; /* it finishes while it is being cancelled: its output stands */
     CHECK_EQ(aw_block_on_into(rt, &out, probe_of(&l)), 0);
     CHECK_EQ(out, 202);
     aw_runtime_free(rt);
 }
 
-/* Its cleanup waits: block_on returns when that is over. */
+/* Its cleanup waits: block_on returns when the cleanup has ended. */
 AW_ASYNC(int, stuck_with_cleanup, int *finals; struct inside wait; aw_sleep nap;) {
     AW_BEGIN;
     AW_AWAIT(self->wait, (struct inside){.future = AW_FUTURE_INIT(&inside_type)});
@@ -151,7 +151,7 @@ TEST(the_cleanup_of_a_stuck_main_future_is_over_when_block_on_returns) {
     end_circle(&c);
 }
 
-/* ---- Not yet ---------------------------------------------------------------------------------- */
+/* ---- Not yet --------------------------------------------------------------------------------- */
 
 TEST(a_pending_timer_is_waited_for_before_a_deadlock_is_called) {
     kept_log log = KEPT_LOG;
@@ -162,20 +162,20 @@ TEST(a_pending_timer_is_waited_for_before_a_deadlock_is_called) {
     uint64_t begin = aw_now(rt);
     aw_sleep *sleeping = aw_spawn_on(rt, aw_sleep_for(AW_SEC(3600)));
     CHECK_EQ(aw_block_on(rt, AW_CALL(stuck, .finals = &finals)), -EDEADLK);
-    CHECK_GE(aw_now(rt) - begin, AW_SEC(3600)); /* the sleeper might have done something */
+    CHECK_GE(aw_now(rt) - begin, AW_SEC(3600)); /* the sleeper might have woken something */
     CHECK(aw_task_is_finished(sleeping));
     aw_task_drop(sleeping);
     aw_runtime_free(rt);
     end_circle(&c);
 }
 
-/* A thread looks on until the runtime sleeps; what it does then ends the wait. */
+/* Waits on its own thread until the runtime sleeps, and then does something that ends the wait. */
 struct outsider {
     sleeper sleeper;
     aw_runtime *rt;
     kept_log *log;
     struct stuck *stuck;
-    ledger *ledger;
+    probe_state *state;
     aw_waker waker;
 };
 
@@ -188,9 +188,9 @@ static void *release_when_asleep(void *arg) {
     struct outsider *o = arg;
     wait_until_asleep(o);
     aw_runtime_hold(o->rt); /* holds are counted */
-    aw_runtime_release(o->rt);
+    aw_runtime_unhold(o->rt);
     wait_until_asleep(o);
-    aw_runtime_release(o->rt);
+    aw_runtime_unhold(o->rt);
     return NULL;
 }
 
@@ -228,7 +228,7 @@ TEST(a_held_runtime_goes_on_when_the_outside_thread_comes_back) {
     CHECK_EQ(JOIN_STATUS(o.rt, o.stuck), -ECANCELED);
     thread_end(t);
     CHECK_EQ(finals, 1);
-    aw_runtime_release(o.rt);
+    aw_runtime_unhold(o.rt);
     CHECK_EQ(log.length, 0);
     aw_task_drop(o.stuck);
     aw_runtime_free(o.rt);
@@ -269,14 +269,14 @@ TEST(waiting_for_never_is_not_a_deadlock) {
 static void *wake_when_asleep(void *arg) {
     struct outsider *o = arg;
     wait_until_asleep(o);
-    ledger_finish(o->ledger);
+    probe_finish(o->state);
     return NULL;
 }
 
 TEST(a_waker_that_a_thread_holds_is_not_a_deadlock) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
-    struct outsider o = {.log = &log, .ledger = &l};
+    probe_state l = PROBE_STATE;
+    struct outsider o = {.log = &log, .state = &l};
     o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
     pthread_t t = thread_start(wake_when_asleep, &o);
     CHECK_EQ(aw_block_on_status(o.rt, probe_of(&l)), 0);
@@ -285,11 +285,11 @@ TEST(a_waker_that_a_thread_holds_is_not_a_deadlock) {
     CHECK_EQ(log.length, 0);
 }
 
-/* The thread gives its last reference up without waking: now it is one. */
+/* The thread drops the last waker without waking: now it is a deadlock. */
 static void *drop_when_asleep(void *arg) {
     struct outsider *o = arg;
     wait_until_asleep(o);
-    aw_waker w = aw_waker_take(&o->ledger->waker), other = aw_waker_clone(&w);
+    aw_waker w = aw_waker_take(&o->state->waker), other = aw_waker_clone(&w);
     aw_waker_drop(w);
     aw_waker_drop(other);
     return NULL;
@@ -297,8 +297,8 @@ static void *drop_when_asleep(void *arg) {
 
 TEST(when_a_thread_drops_the_last_waker_the_deadlock_is_noticed) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
-    struct outsider o = {.log = &log, .ledger = &l};
+    probe_state l = PROBE_STATE;
+    struct outsider o = {.log = &log, .state = &l};
     o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
     pthread_t t = thread_start(drop_when_asleep, &o);
     CHECK_EQ(aw_block_on_status(o.rt, probe_of(&l)), -EDEADLK);
@@ -312,8 +312,8 @@ TEST(when_a_thread_drops_the_last_waker_the_deadlock_is_noticed) {
 /* The same for a task that the main future joins. */
 TEST(when_a_thread_drops_the_last_waker_of_a_task_the_deadlock_is_noticed) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
-    struct outsider o = {.log = &log, .ledger = &l};
+    probe_state l = PROBE_STATE;
+    struct outsider o = {.log = &log, .state = &l};
     o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
     struct probe *h = aw_spawn_on(o.rt, probe_of(&l));
     pthread_t t = thread_start(drop_when_asleep, &o);
@@ -325,12 +325,12 @@ TEST(when_a_thread_drops_the_last_waker_of_a_task_the_deadlock_is_noticed) {
     aw_task_drop(h);
 }
 
-/* References that were made out here and given back on the runtime's thread: the count of the others is
- * then where a silent drop would not be seen. */
+/* References that were cloned on an outside thread and dropped on the runtime's thread. They put
+ * the shared count into a state in which a silent drop could go unnoticed. */
 struct clones {
     aw_waker wakers[10];
     int count;
-    ledger *ledger;
+    probe_state *state;
 };
 
 static aw_poll drop_inside(void *arg, aw_cx *cx, int *out) {
@@ -339,7 +339,7 @@ static aw_poll drop_inside(void *arg, aw_cx *cx, int *out) {
     (void)out;
     while (c->count)
         aw_waker_drop(c->wakers[--c->count]);
-    aw_waker_drop(aw_waker_take(&c->ledger->waker)); /* the probe's own as well */
+    aw_waker_drop(aw_waker_take(&c->state->waker)); /* the probe's own clone as well */
     return AW_READY;
 }
 
@@ -353,8 +353,8 @@ static void *drop_mine_when_asleep(void *arg) {
 TEST(when_a_thread_drops_a_clone_of_its_own_the_deadlock_is_noticed) {
     for (int others = 0; others <= 10; others += 5) {
         kept_log log = KEPT_LOG;
-        ledger l = LEDGER;
-        struct clones c = {.ledger = &l};
+        probe_state l = PROBE_STATE;
+        struct clones c = {.state = &l};
         struct outsider o = {.log = &log};
         o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
         struct probe *h = aw_spawn_on(o.rt, probe_of(&l));
@@ -373,7 +373,7 @@ TEST(when_a_thread_drops_a_clone_of_its_own_the_deadlock_is_noticed) {
     }
 }
 
-/* What other runtimes and threads could end is no deadlock here. */
+/* A wait that other runtimes and threads could end is not a deadlock. */
 AW_ASYNC(int, joins_probe, struct probe *task; aw_task_join_future join;) {
     AW_BEGIN;
     AW_AWAIT(self->join, aw_task_join(self->task));
@@ -384,21 +384,21 @@ AW_ASYNC(int, joins_probe, struct probe *task; aw_task_join_future join;) {
 struct other_runtime {
     struct outsider *outsider;
     aw_runtime *there;
-    ledger *ledger;
+    probe_state *state;
 };
 
 static void *finish_there_when_asleep(void *arg) {
     struct other_runtime *r = arg;
     wait_until_asleep(r->outsider);
     run_a_while(r->there);
-    ledger_finish(r->ledger);
+    probe_finish(r->state);
     run_a_while(r->there);
     return NULL;
 }
 
 TEST(a_join_of_another_runtimes_task_is_not_a_deadlock) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     struct outsider o = {.log = &log};
     o.rt = runtime_new(NULL, &log, sleeper_init(&o.sleeper), false);
     struct other_runtime r = {&o, runtime_new(NULL, &log, NULL, false), &l};
@@ -412,9 +412,9 @@ TEST(a_join_of_another_runtimes_task_is_not_a_deadlock) {
     CHECK_EQ(log.length, 0);
 }
 
-/* ---- Counting stays right --------------------------------------------------------------------- */
+/* ---- Counting stays right -------------------------------------------------------------------- */
 
-/* Many waits that came and went do not hide a later deadlock. */
+/* Many waits that have ended do not hide a later deadlock. */
 AW_ASYNC(int, waits_a_lot, int left; aw_notify * go; aw_sleep nap; aw_notified wait;
          AW_SELECT(aw_sleep, aw_notified, aw_never) s; AW_ONESHOT(int) c; aw_oneshot_future recv;
          AW_TIMEOUT(aw_notified) t;) {
@@ -482,14 +482,14 @@ TEST(a_report_names_the_runtime_that_has_a_name) {
     aw_runtime_free(rt);
 }
 
-/* ---- A clock that is held --------------------------------------------------------------------- */
+/* ---- A clock that is held -------------------------------------------------------------------- */
 
 static void *look_at_the_clock(void *arg) {
     struct outsider *o = arg;
     uint64_t begin = aw_now(o->rt);
     wait_until_asleep(o);
-    CHECK_EQ(aw_now(o->rt), begin); /* everything is idle, and yet it stands still */
-    aw_runtime_release(o->rt);
+    CHECK_EQ(aw_now(o->rt), begin); /* all is idle, and yet the clock does not advance */
+    aw_runtime_unhold(o->rt);
     return NULL;
 }
 
@@ -507,7 +507,7 @@ TEST(while_the_runtime_is_held_a_paused_clock_does_not_jump) {
     CHECK_EQ(log.length, 0);
 }
 
-/* ---- The dump --------------------------------------------------------------------------------- */
+/* ---- The dump -------------------------------------------------------------------------------- */
 
 TEST(describe_writes_every_task_and_says_how_long_it_is) {
     ON_THIS_THREAD("nothing runs before block_on");
@@ -517,7 +517,7 @@ TEST(describe_writes_every_task_and_says_how_long_it_is) {
     CHECK_EQ(aw_runtime_describe(rt, text, sizeof text), 0);
     CHECK_STR(text, "");
     make_circle(&c, rt);
-    CHECK_EQ(aw_runtime_task_count(rt), 2); /* also before anybody has looked at them */
+    CHECK_EQ(aw_runtime_task_count(rt), 2); /* also before they were first polled */
     CHECK_GT(aw_runtime_describe(rt, text, sizeof text), 0);
     CHECK_CONTAINS(text, "'task A'");
     CHECK_CONTAINS(text, "not started");
@@ -528,7 +528,7 @@ TEST(describe_writes_every_task_and_says_how_long_it_is) {
     CHECK_CONTAINS(text, "'task A'");
     CHECK_CONTAINS(text, "'task B'");
     CHECK_CONTAINS(text, "joins at tests/behaviour/runtime_deadlock.c:");
-    CHECK_EQ(aw_runtime_describe(rt, cut, sizeof cut), n); /* what it would have been */
+    CHECK_EQ(aw_runtime_describe(rt, cut, sizeof cut), n); /* the length without truncation */
     CHECK_EQ(strlen(cut), sizeof cut - 1);
     CHECK_EQ(strncmp(cut, text, sizeof cut - 1), 0);
     CHECK_EQ(aw_runtime_describe(rt, NULL, 0), n);

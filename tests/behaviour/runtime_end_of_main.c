@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * When the future of block_on ends, the other tasks are cancelled and waited for. */
+ * When the future of block_on ends, the remaining tasks are cancelled and awaited. */
 #include <awake.h>
 
 #include <errno.h>
@@ -20,7 +20,7 @@ AW_ASYNC(int, background, aw_sleep nap;) {
         AW_AWAIT(self->nap, aw_sleep_for(AW_SEC(3600)));
     AW_FINALLY;
     if (AW_STARTED) {
-        AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1))); /* it is waited for */
+        AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1))); /* block_on waits for it */
         cleaned++;
     }
     AW_END;
@@ -50,14 +50,14 @@ TEST(background_tasks_are_cancelled_and_waited_for_when_block_on_ends) {
     CHECK_EQ(aw_block_on(rt, AW_CALL(spawns, .count = 10)), 10);
     CHECK_EQ(cleaned, 10);
     CHECK_EQ(aw_runtime_task_count(rt), 0);
-    /* And it can be used again. */
+    /* The runtime can be used again. */
     CHECK_EQ(aw_block_on(rt, AW_CALL(spawns, .count = 5)), 15);
     CHECK_EQ(cleaned, 15);
     aw_runtime_free(rt);
 }
 
 TEST(the_same_with_aw_run) {
-    ON_THIS_THREAD("all have begun after one turn");
+    ON_THIS_THREAD("all tasks have begun after one loop iteration");
     CHECK_EQ(aw_run(AW_CALL(spawns, .count = 10)), 10);
     CHECK_EQ(cleaned, 10);
 }
@@ -101,24 +101,24 @@ TEST(a_task_that_is_spawned_while_the_others_end_is_cancelled) {
     aw_runtime_free(rt);
 }
 
-/* ---- Two threads ------------------------------------------------------------------------------ */
+/* ---- Two threads ----------------------------------------------------------------------------- */
 
 static aw_notify leave;
-static sem_t beside_polls;
+static sem_t follower_polls;
 
-static aw_poll tell(void *arg, aw_cx *cx, int *out) {
+static aw_poll post_polled(void *arg, aw_cx *cx, int *out) {
     (void)arg;
     (void)cx;
-    sem_post(&beside_polls);
+    sem_post(&follower_polls);
     *out = 0;
     return AW_READY;
 }
 
-typedef AW_JOIN(aw_poll_fn, aw_notified) tell_and_wait;
+typedef AW_JOIN(aw_poll_fn, aw_notified) post_and_wait;
 
-AW_ASYNC(int, stays, tell_and_wait both;) {
+AW_ASYNC(int, stays, post_and_wait both;) {
     AW_BEGIN;
-    AW_AWAIT_JOIN(self->both, aw_poll_fn_of(tell, NULL), aw_notify_wait(&leave));
+    AW_AWAIT_JOIN(self->both, aw_poll_fn_of(post_polled, NULL), aw_notify_wait(&leave));
     AW_RETURN(0);
     AW_END;
 }
@@ -132,7 +132,7 @@ AW_ASYNC(int, waits_for_the_other) {
     AW_BEGIN;
     aw_task_drop(aw_spawn(AW_CALL(background)));
     AW_YIELD;
-    sem_wait(&beside_polls);
+    sem_wait(&follower_polls);
     AW_RETURN(0);
     AW_END;
 }
@@ -140,17 +140,17 @@ AW_ASYNC(int, waits_for_the_other) {
 TEST(the_last_thread_that_leaves_ends_the_tasks) {
     aw_runtime *rt = new_runtime(false);
     pthread_t thread;
-    sem_init(&beside_polls, 0, 0);
+    sem_init(&follower_polls, 0, 0);
     aw_runtime_hold(rt);
     CHECK_EQ(pthread_create(&thread, NULL, stay, rt), 0);
-    sem_wait(&beside_polls);
-    sem_post(&beside_polls);
+    sem_wait(&follower_polls);
+    sem_post(&follower_polls);
     CHECK_EQ(aw_block_on(rt, AW_CALL(waits_for_the_other)), 0);
     sem_wait(&running);
-    CHECK_EQ(cleaned, 0); /* the other one runs them now */
+    CHECK_EQ(cleaned, 0); /* the follower runs them now */
     aw_notify_one(&leave);
     pthread_join(thread, NULL);
     CHECK_EQ(cleaned, 1);
-    aw_runtime_release(rt);
+    aw_runtime_unhold(rt);
     aw_runtime_free(rt);
 }

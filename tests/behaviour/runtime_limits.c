@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Limits: what is one too many gets -EAGAIN at once, and a place is free again as soon as what had it has
- * ended. */
+ * Limits: whatever exceeds one gets -EAGAIN at once, and a permit is free again as soon as its
+ * holder has ended. */
 #include "support/workers.h"
 
 static aw_runtime *limited(aw_flavour flavour, uint32_t tasks, uint32_t stacks, memory *m) {
@@ -16,20 +16,20 @@ static aw_runtime *limited(aw_flavour flavour, uint32_t tasks, uint32_t stacks, 
     return rt;
 }
 
-/* ---- Tasks ------------------------------------------------------------------------------------ */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
-enum { PLACES = 3 };
+enum { LIMIT = 3 };
 
 struct visit {
     aw_runtime *rt;
-    gate gates[PLACES], refused, late;
-    struct through *h[PLACES];
+    gate gates[LIMIT], refused, late;
+    struct through *h[LIMIT];
 };
 
-/* On the thread that runs it, on a worker, or outside. */
+/* On the thread that runs the runtime, on a worker, or outside. */
 static void *spawn_too_many(void *arg) {
     struct visit *v = arg;
-    for (int i = 0; i < PLACES; i++) {
+    for (int i = 0; i < LIMIT; i++) {
         v->gates[i] = (gate)GATE;
         v->h[i] = aw_spawn_on(v->rt, through(&v->gates[i]));
         CHECK_EQ(aw_task_error(v->h[i]), 0);
@@ -38,7 +38,7 @@ static void *spawn_too_many(void *arg) {
     for (int i = 1; i <= 2; i++) {
         struct through *h = aw_spawn_on(v->rt, through(&v->refused));
         CHECK_EQ(aw_task_error(h), -EAGAIN);
-        CHECK_EQ(v->refused.cancelled, i); /* the unstarted future is gone */
+        CHECK_EQ(v->refused.cancelled, i); /* the unstarted future is released */
         aw_task_drop(h);
     }
     return NULL;
@@ -55,20 +55,20 @@ AW_FIBER(int, fills_up, struct visit *v; bool outside;) {
     CHECK_EQ(aw_await(aw_task_join(error)), -EAGAIN);
     aw_task_drop(error);
 
-    for (int i = 0; i < PLACES; i++) {
+    for (int i = 0; i < LIMIT; i++) {
         if (i == 1)
             aw_task_abort(v->h[i]);
         else
             gate_open(&v->gates[i]);
         CHECK_EQ(aw_await(aw_task_join(v->h[i])), i == 1 ? -ECANCELED : 0);
-        /* It has ended: whoever has the handle, the place is free. */
+        /* It has ended, so its permit is free although the handle still exists. */
         struct through *h = aw_spawn(through(&v->late));
         CHECK_EQ(aw_task_error(h), 0);
         aw_task_abort(h);
         CHECK_EQ(aw_await(aw_task_join(h)), -ECANCELED);
         aw_task_drop(h);
     }
-    for (int i = 0; i < PLACES; i++)
+    for (int i = 0; i < LIMIT; i++)
         aw_task_drop(v->h[i]);
     return 0;
 }
@@ -76,7 +76,7 @@ AW_FIBER(int, fills_up, struct visit *v; bool outside;) {
 static void visit(aw_flavour flavour, bool outside) {
     static struct visit v;
     memory m;
-    v.rt = limited(flavour, PLACES, 0, &m);
+    v.rt = limited(flavour, LIMIT, 0, &m);
     CHECK_EQ(aw_block_on(v.rt, AW_CALL(fills_up, .v = &v, .outside = outside)), 0);
     workers_end(v.rt, &m);
 }
@@ -89,14 +89,14 @@ ON_FLAVOURS(a_task_too_many_from_another_thread_is_refused) {
 }
 
 /* A worker spawns there. */
-AW_ASYNC(int, spawns_on_a_worker, aw_never *h[PLACES]; int i; aw_task_join_future join;) {
+AW_ASYNC(int, spawns_on_a_worker, aw_never *h[LIMIT]; int i; aw_task_join_future join;) {
     AW_BEGIN;
-    for (self->i = 0; self->i < PLACES - 1; self->i++) { /* it has a place itself */
+    for (self->i = 0; self->i < LIMIT - 1; self->i++) { /* it holds a permit itself */
         self->h[self->i] = aw_spawn(aw_never_ready());
         CHECK_EQ(aw_task_error(self->h[self->i]), 0);
     }
     CHECK_EQ(aw_task_error(aw_spawn(aw_never_ready())), -EAGAIN);
-    for (self->i = 0; self->i < PLACES - 1; self->i++) {
+    for (self->i = 0; self->i < LIMIT - 1; self->i++) {
         aw_task_abort(self->h[self->i]);
         AW_AWAIT(self->join, aw_task_join(self->h[self->i]));
         aw_task_drop(self->h[self->i]);
@@ -108,19 +108,19 @@ AW_ASYNC(int, spawns_on_a_worker, aw_never *h[PLACES]; int i; aw_task_join_futur
 
 ON_FLAVOURS(a_task_too_many_of_a_task_is_refused) {
     memory m;
-    aw_runtime *rt = limited(flavour, PLACES, 0, &m);
+    aw_runtime *rt = limited(flavour, LIMIT, 0, &m);
     CHECK_EQ(RUN(rt, AW_CALL(spawns_on_a_worker)), 0);
     workers_end(rt, &m);
 }
 
-ON_FLAVOURS(a_spawn_that_fails_otherwise_takes_no_place) {
-    static AW_TASK_STORAGE(aw_never) room;
+ON_FLAVOURS(a_spawn_that_fails_otherwise_takes_no_permit) {
+    static AW_TASK_STORAGE(aw_never) storage;
     memory m;
     aw_runtime *rt = limited(flavour, 2, 0, &m);
     aw_enter(rt);
-    aw_never *h = aw_spawn_in(&room, aw_never_ready());
+    aw_never *h = aw_spawn_in(&storage, aw_never_ready());
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(aw_task_error(aw_spawn_in(&room, aw_never_ready())), -EBUSY);
+        CHECK_EQ(aw_task_error(aw_spawn_in(&storage, aw_never_ready())), -EBUSY);
     __atomic_store_n(&m.refuse, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < 5; i++)
         CHECK_EQ(aw_task_error(aw_spawn(aw_never_ready())), -ENOMEM);
@@ -137,24 +137,25 @@ ON_FLAVOURS(a_spawn_that_fails_otherwise_takes_no_place) {
 }
 
 ON_FLAVOURS(storage_of_a_refused_task_is_still_free) {
-    static AW_TASK_STORAGE(aw_never) room;
+    static AW_TASK_STORAGE(aw_never) storage;
     aw_runtime *rt = limited(flavour, 1, 0, NULL);
     aw_enter(rt);
     aw_never *h = aw_spawn(aw_never_ready());
-    CHECK_EQ(aw_task_error(aw_spawn_in(&room, aw_never_ready())), -EAGAIN);
-    CHECK(aw_task_storage_free(&room));
+    CHECK_EQ(aw_task_error(aw_spawn_in(&storage, aw_never_ready())), -EAGAIN);
+    CHECK(aw_task_storage_free(&storage));
     aw_leave(NULL);
     aw_task_drop(h);
     workers_end(rt, NULL);
 }
 
-/* Threads and tasks fight for a few places. No more than those are ever taken, and none is lost. */
+/* Threads and tasks compete for a few permits. The limit is never exceeded, and no permit is
+ * lost. */
 enum { FEW = 4 };
-static uint32_t alive, most, accepted, refusals;
+static uint32_t alive, max_alive, accepted, refusals;
 
 static void is_alive(void) {
-    uint32_t n = ADD(alive, 1) + 1, seen = LOAD(most);
-    while (n > seen && !__atomic_compare_exchange_n(&most, &seen, n, false, __ATOMIC_ACQ_REL,
+    uint32_t n = ADD(alive, 1) + 1, seen = LOAD(max_alive);
+    while (n > seen && !__atomic_compare_exchange_n(&max_alive, &seen, n, false, __ATOMIC_ACQ_REL,
                                                     __ATOMIC_ACQUIRE)) {
     }
 }
@@ -183,7 +184,7 @@ static void try_to_spawn(aw_runtime *rt, int n) {
 
 static void spawns_from_outside(void *rt, int index, uint64_t *random) {
     (void)index;
-    for (int i = storm_rounds(2000); i; i--) {
+    for (int i = stress_rounds(2000); i; i--) {
         try_to_spawn(rt, (int)(test_random(random) % 3));
         jitter(random);
     }
@@ -200,32 +201,32 @@ AW_ASYNC(int, spawns_too, int i; aw_yield pause; uint32_t * over;) {
 }
 
 struct ends_storm {
-    storm *storm;
+    thread_group *thread_group;
     uint32_t *over;
 };
 static void *end_storm(void *arg) {
     struct ends_storm *e = arg;
-    storm_end(e->storm);
+    thread_group_join(e->thread_group);
     STORE(*e->over, 1);
     return NULL;
 }
 
-ON_FLAVOURS(places_are_neither_lost_nor_given_twice) {
+ON_FLAVOURS(permits_are_neither_lost_nor_granted_twice) {
     uint64_t random = 42;
     uint32_t over = 0;
-    storm s;
+    thread_group s;
     aw_runtime *rt = limited(flavour, FEW, 0, NULL);
-    storm_make(&s, 3, &random, spawns_from_outside, rt);
+    thread_group_create(&s, 3, &random, spawns_from_outside, rt);
     struct ends_storm e = {&s, &over};
     pthread_t end = thread_start(end_storm, &e);
-    storm_go(&s);
+    thread_group_go(&s);
     CHECK_EQ(aw_block_on(rt, AW_CALL(spawns_too, .over = &over)), 0);
     thread_end(end);
     if (flavour != AW_CURRENT_THREAD) WAIT_UNTIL(aw_runtime_task_count(rt) == 0);
     while (aw_runtime_task_count(rt))
         CHECK_EQ(aw_block_on(rt, rounds(3)), 0);
     CHECK_GT(LOAD(accepted), 0);
-    CHECK_LE(LOAD(most), FEW);
+    CHECK_LE(LOAD(max_alive), FEW);
     aw_never *h[FEW];
     for (int i = 0; i < FEW; i++) {
         h[i] = aw_spawn_on(rt, aw_never_ready());
@@ -237,7 +238,7 @@ ON_FLAVOURS(places_are_neither_lost_nor_given_twice) {
     workers_end(rt, NULL);
 }
 
-/* ---- Stacks ----------------------------------------------------------------------------------- */
+/* ---- Stacks ---------------------------------------------------------------------------------- */
 
 static uint32_t entered, dropped;
 
@@ -254,7 +255,7 @@ AW_FIBER(const char *, says, gate *gate;) {
     return aw_await(through(self->gate)) == 7 ? "seven" : NULL;
 }
 
-/* Fibers in one task, awaited, have stacks too. */
+/* Fibers that are awaited inside a task have stacks too. */
 AW_ASYNC(int, awaits_one, gate *gate; struct waits_at_gate fiber;) {
     AW_BEGIN;
     AW_AWAIT(self->fiber, AW_CALL(waits_at_gate, .gate = self->gate));
@@ -262,47 +263,47 @@ AW_ASYNC(int, awaits_one, gate *gate; struct waits_at_gate fiber;) {
     AW_END;
 }
 
-/* Without a stack of its own: the main future of what follows. */
-AW_ASYNC(int, stacks_run_out, gate *g; struct waits_at_gate * h[PLACES], *refused;
-         struct says * pointer; struct awaits_one * one; struct waits_at_gate here; int i;
+/* The main future of the following test. It has no stack of its own. */
+AW_ASYNC(int, stacks_run_out, gate *g; struct waits_at_gate * h[LIMIT], *refused;
+         struct says * pointer; struct awaits_one * one; struct waits_at_gate inside; int i;
          aw_yield pause; aw_task_join_future join;) {
     AW_BEGIN;
-    for (self->i = 0; self->i < PLACES; self->i++)
+    for (self->i = 0; self->i < LIMIT; self->i++)
         self->h[self->i] = aw_spawn(AW_CALL(waits_at_gate, .gate = &self->g[self->i]));
-    for (self->i = 0; self->i < PLACES; self->i++)
+    for (self->i = 0; self->i < LIMIT; self->i++)
         while (!LOAD(self->g[self->i].waits))
             AW_AWAIT(self->pause, aw_yield_now());
-    CHECK_EQ(LOAD(entered), PLACES);
+    CHECK_EQ(LOAD(entered), LIMIT);
 
-    self->refused = aw_spawn(AW_CALL(waits_at_gate, .gate = &self->g[PLACES]));
+    self->refused = aw_spawn(AW_CALL(waits_at_gate, .gate = &self->g[LIMIT]));
     AW_AWAIT(self->join, aw_task_join(self->refused));
     CHECK_EQ(self->join.out, 0); /* the task has finished; its output is the error */
     CHECK_EQ(aw_task_take(self->refused), -EAGAIN);
     CHECK_EQ(LOAD(dropped), 1);
 
-    self->pointer = aw_spawn(AW_CALL(says, .gate = &self->g[PLACES]));
+    self->pointer = aw_spawn(AW_CALL(says, .gate = &self->g[LIMIT]));
     AW_AWAIT(self->join, aw_task_join(self->pointer));
-    CHECK_EQ(self->join.out, -EAGAIN); /* which has no room for one */
+    CHECK_EQ(self->join.out, -EAGAIN); /* the output type cannot hold an error */
     aw_task_drop(self->pointer);
 
-    self->one = aw_spawn(AW_CALL(awaits_one, .gate = &self->g[PLACES]));
+    self->one = aw_spawn(AW_CALL(awaits_one, .gate = &self->g[LIMIT]));
     AW_AWAIT(self->join, aw_task_join(self->one));
     CHECK_EQ(aw_task_take(self->one), -EAGAIN);
-    AW_AWAIT(self->here, AW_CALL(waits_at_gate, .gate = &self->g[PLACES]));
-    CHECK_EQ(self->here.out, -EAGAIN);
+    AW_AWAIT(self->inside, AW_CALL(waits_at_gate, .gate = &self->g[LIMIT]));
+    CHECK_EQ(self->inside.out, -EAGAIN);
     CHECK_EQ(LOAD(dropped), 3);
-    CHECK_EQ(LOAD(entered), PLACES);
+    CHECK_EQ(LOAD(entered), LIMIT);
 
-    for (self->i = 0; self->i < PLACES; self->i++) {
+    for (self->i = 0; self->i < LIMIT; self->i++) {
         if (self->i == 1)
             aw_task_abort(self->h[self->i]);
         else
             gate_open(&self->g[self->i]);
         AW_AWAIT(self->join, aw_task_join(self->h[self->i]));
         CHECK_EQ(self->join.out, self->i == 1 ? -ECANCELED : 0);
-        /* It has ended, so there is a stack: for this one, which finds its gate open. */
-        gate_open(&self->g[PLACES]);
-        self->one = aw_spawn(AW_CALL(awaits_one, .gate = &self->g[PLACES]));
+        /* It has ended, so a stack is free for this fiber, which finds its gate open. */
+        gate_open(&self->g[LIMIT]);
+        self->one = aw_spawn(AW_CALL(awaits_one, .gate = &self->g[LIMIT]));
         AW_AWAIT(self->join, aw_task_join(self->one));
         CHECK_EQ(aw_task_take(self->one), 7);
         aw_task_drop(self->h[self->i]);
@@ -312,16 +313,16 @@ AW_ASYNC(int, stacks_run_out, gate *g; struct waits_at_gate * h[PLACES], *refuse
 }
 
 ON_FLAVOURS(a_fiber_too_many_gets_no_stack) {
-    aw_runtime *rt = limited(flavour, 0, PLACES, NULL);
-    gate g[PLACES + 1];
-    for (int i = 0; i <= PLACES; i++)
+    aw_runtime *rt = limited(flavour, 0, LIMIT, NULL);
+    gate g[LIMIT + 1];
+    for (int i = 0; i <= LIMIT; i++)
         g[i] = (gate)GATE;
     CHECK_EQ(aw_block_on(rt, AW_CALL(stacks_run_out, .g = g)), 0);
     aw_runtime_free(rt);
 }
 
-/* One that finds no memory has no place either. */
-ON_FLAVOURS(a_stack_that_cannot_be_had_takes_no_place) {
+/* A fiber that gets no memory for its stack holds no permit either. */
+ON_FLAVOURS(a_stack_that_cannot_be_allocated_takes_no_permit) {
     aw_runtime *rt = limited(flavour, 0, 1, NULL);
     gate g = GATE;
     gate_open(&g);
@@ -331,7 +332,7 @@ ON_FLAVOURS(a_stack_that_cannot_be_had_takes_no_place) {
     aw_runtime_free(rt);
 }
 
-/* Polls another once, and has finished. */
+/* Polls another future once, and finishes. */
 struct once {
     aw_future future;
     int out;
@@ -362,7 +363,7 @@ TEST(a_fiber_that_ends_in_another_runtime_leaves_that_alone) {
     aw_runtime_free(b);
 }
 
-/* Cleanup cannot be cut short, so the log is told. */
+/* Cleanup cannot be cut short, so the failure is logged. */
 static kept_log log_of_cleanup = KEPT_LOG;
 AW_ASYNC(int, cleans_up_by_fiber, gate *g; aw_never never; struct says fiber;) {
     AW_BEGIN;
@@ -378,7 +379,7 @@ AW_FIBER(int, has_the_only_stack, gate *g;) {
     CHECK_EQ(aw_fiber_yield(), 0);
     CHECK_EQ(aw_fiber_yield(), 0);
     aw_task_abort(h);
-    CHECK_EQ(aw_await(aw_task_join(h)), -EAGAIN); /* that is why it ended as it did */
+    CHECK_EQ(aw_await(aw_task_join(h)), -EAGAIN); /* the reason why it ended so */
     aw_task_drop(h);
     return 0;
 }
@@ -394,10 +395,10 @@ TEST(cleanup_without_a_stack_goes_on_and_is_reported) {
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     CHECK_EQ(aw_block_on(rt, AW_CALL(has_the_only_stack, .g = &g)), 0);
     aw_runtime_free(rt);
-    CHECK_EQ(log_count(&log_of_cleanup, "too many stacks: there is none for fiber 'says'"), 1);
+    CHECK_EQ(log_count(&log_of_cleanup, "no stack for fiber 'says': max_stacks is reached"), 1);
 }
 
-/* ---- Blocking calls --------------------------------------------------------------------------- */
+/* ---- Blocking calls -------------------------------------------------------------------------- */
 
 enum { THREADS = 2, WAITING = 3, CALLS = THREADS + WAITING };
 static event begun, go;
@@ -415,7 +416,7 @@ static void release_arg(void *unused) {
     ADD(released, 1);
 }
 
-/* A future that holds all calls and polls each when it wants to. */
+/* A future that holds all calls and polls each of them on demand. */
 struct caller {
     aw_future future;
     int out;
@@ -441,7 +442,7 @@ static void check_refused(aw_cx *cx) {
     CHECK_EQ(LOAD(released), before + 1);
 }
 
-/* One that waits for a thread. */
+/* Returns a call that waits for a thread. */
 static int waiting_call(const struct caller *c) {
     for (int i = 0;; i++) {
         char text[64] = "";
@@ -468,9 +469,9 @@ static aw_poll caller_poll(aw_future *self, aw_cx *cx) {
         for (int i = 0; i < THREADS; i++)
             event_wait(&begun);
         check_refused(cx);
-        int given_up = waiting_call(c);
-        CHECK_EQ(aw_future_cancel(&c->calls[given_up].future, cx), AW_CANCELLED);
-        begin_call(c, given_up, cx); /* in its place */
+        int cancelled = waiting_call(c);
+        CHECK_EQ(aw_future_cancel(&c->calls[cancelled].future, cx), AW_CANCELLED);
+        begin_call(c, cancelled, cx); /* instead of it */
         check_refused(cx);
         c->step = 1;
         event_post(&go);
@@ -506,7 +507,7 @@ ON_FLAVOURS(a_call_too_many_is_refused) {
     aw_runtime_free(rt);
 }
 
-/* Left to itself it still has its thread, and so its place. */
+/* The abandoned call still has its thread, and so its permit. */
 AW_FIBER(int, gives_up, char unused;) {
     aw_blocking_future *h = aw_spawn(aw_blocking_owned(blocks, release_arg, NULL));
     CHECK_EQ(aw_fiber_yield(), 0);
@@ -514,7 +515,7 @@ AW_FIBER(int, gives_up, char unused;) {
     aw_task_abort(h);
     CHECK_EQ(aw_await(aw_task_join(h)), -ECANCELED);
     aw_task_drop(h);
-    h = aw_spawn(aw_blocking(blocks, NULL)); /* waits */
+    h = aw_spawn(aw_blocking(blocks, NULL)); /* waits for a thread */
     CHECK_EQ(aw_fiber_yield(), 0);
     CHECK_EQ(aw_await(aw_blocking(blocks, NULL)), -EAGAIN);
     event_post(&go);
@@ -526,7 +527,7 @@ AW_FIBER(int, gives_up, char unused;) {
     return 0;
 }
 
-TEST(a_call_that_was_given_up_has_its_place_until_it_is_over) {
+TEST(a_call_that_was_given_up_has_its_permit_until_it_returns) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     event_init(&begun);

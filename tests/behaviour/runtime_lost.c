@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lost wake-ups: a task that can never run again is reported at once, with its name, its place and its
- * await chain; and nothing is reported that can still run. */
+ * Lost wake-ups: a task that can never run again is reported at once, with its name, location
+ * and await chain. A task that can still run is never reported. */
 #include "support/tasks.h"
 
-/* ---- Reported --------------------------------------------------------------------------------- */
+/* ---- Reported -------------------------------------------------------------------------------- */
 
-/* Its waker is kept nowhere. */
+/* Its waker is stored nowhere. */
 enum { FORGETFUL_AWAITS = __LINE__ + 3 };
-AW_ASYNC(int, forgetful, ledger *ledger; struct probe leaf;) {
+AW_ASYNC(int, forgetful, probe_state *state; struct probe leaf;) {
     AW_BEGIN;
-    AW_AWAIT(self->leaf, probe_of(self->ledger));
+    AW_AWAIT(self->leaf, probe_of(self->state));
     AW_RETURN(0);
     AW_END;
 }
 
 enum { TRUSTING_AWAITS = __LINE__ + 3 };
-AW_ASYNC(int, trusting, ledger *ledger; struct forgetful inner;) {
+AW_ASYNC(int, trusting, probe_state *state; struct forgetful inner;) {
     AW_BEGIN;
-    AW_AWAIT(self->inner, AW_CALL(forgetful, .ledger = self->ledger));
+    AW_AWAIT(self->inner, AW_CALL(forgetful, .state = self->state));
     AW_RETURN(0);
     AW_END;
 }
 
-TEST(a_task_whose_waker_nobody_keeps_is_reported_with_place_and_chain) {
+TEST(a_task_without_a_waker_is_reported_with_location_and_chain) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.careless = true;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
     aw_runtime *previous = aw_enter(rt);
     int line = __LINE__ + 1;
-    struct trusting *h = aw_spawn_named("the lost one", AW_CALL(trusting, .ledger = &l));
+    struct trusting *h = aw_spawn_named("the lost one", AW_CALL(trusting, .state = &l));
     aw_leave(previous);
     run_a_while(rt);
     char expected[512];
@@ -46,7 +46,7 @@ TEST(a_task_whose_waker_nobody_keeps_is_reported_with_place_and_chain) {
     CHECK_CONTAINS(log.text, expected);
     for (int i = 0; i < 5; i++)
         run_a_while(rt);
-    CHECK_EQ(log_count(&log, "lost wake-up"), 1); /* said once */
+    CHECK_EQ(log_count(&log, "lost wake-up"), 1); /* reported once */
     aw_task_drop(h);
     aw_runtime_free(rt);
     CHECK_EQ(l.cancels, 1); /* it can still be cancelled */
@@ -55,16 +55,16 @@ TEST(a_task_whose_waker_nobody_keeps_is_reported_with_place_and_chain) {
 
 TEST(a_task_that_loses_its_waker_later_is_reported_then) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
-    ledger_wake(&l);
+    probe_wake(&l);
     run_a_while(rt);
     CHECK_EQ(log.length, 0);
     l.careless = true;
-    ledger_wake(&l);
-    run_a_while(rt); /* the probe gives its clone up and keeps no other */
+    probe_wake(&l);
+    run_a_while(rt); /* the probe drops its clone and keeps no other */
     CHECK_EQ(l.polls, 3);
     CHECK_EQ(log_count(&log, "lost wake-up"), 1);
     aw_task_drop(h);
@@ -73,7 +73,7 @@ TEST(a_task_that_loses_its_waker_later_is_reported_then) {
 
 TEST(a_detached_task_is_reported_as_well) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.careless = true;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
     aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
@@ -82,24 +82,24 @@ TEST(a_detached_task_is_reported_as_well) {
     aw_runtime_free(rt);
 }
 
-TEST(a_main_future_whose_waker_nobody_keeps_is_reported_and_ends_in_a_deadlock) {
+TEST(a_main_future_without_a_waker_is_reported_and_ends_in_a_deadlock) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.careless = true;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
-    CHECK_EQ(aw_block_on(rt, AW_CALL(trusting, .ledger = &l)), -EDEADLK);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(trusting, .state = &l)), -EDEADLK);
     CHECK_CONTAINS(log.text, "lost wake-up: the main future");
     CHECK_EQ(log_count(&log, "deadlock"), 1);
     CHECK_EQ(l.cancels, 1);
     aw_runtime_free(rt);
 }
 
-TEST(a_cancel_that_nobody_will_wake_is_reported) {
+TEST(a_cancel_that_can_never_be_woken_is_reported) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.cancel_answer = AW_PENDING;
     aw_runtime *rt = runtime_new(NULL, &log, NULL, false);
-    static struct probe *h; /* it will be left behind */
+    static struct probe *h; /* it stays alive after the test */
     h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
     l.careless = true;
@@ -107,16 +107,16 @@ TEST(a_cancel_that_nobody_will_wake_is_reported) {
     run_a_while(rt);
     CHECK_EQ(log_count(&log, "lost wake-up"), 1);
     CHECK_CONTAINS(log.text, "being cancelled");
-    aw_runtime_free(rt); /* cannot end it, says so, and leaves it behind */
+    aw_runtime_free(rt); /* cannot end the task, says so, and leaves it alive */
     CHECK_CONTAINS(log.text, "1 tasks cannot be cancelled");
     CHECK(!aw_task_is_finished(h));
     CHECK_EQ(l.cancels, 1);
 }
 
-/* Two runtimes: each reports its own through its own log. */
+/* Two runtimes: each reports its own tasks through its own log. */
 TEST(a_report_goes_to_the_log_of_its_own_runtime) {
     kept_log a = KEPT_LOG, b = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.careless = true;
     aw_runtime *ra = runtime_new(NULL, &a, NULL, false), *rb = runtime_new(NULL, &b, NULL, false);
     aw_task_drop(aw_spawn_on(rb, probe_of(&l)));
@@ -128,13 +128,13 @@ TEST(a_report_goes_to_the_log_of_its_own_runtime) {
     aw_runtime_free(rb);
 }
 
-/* ---- Not reported ----------------------------------------------------------------------------- */
+/* ---- Not reported ---------------------------------------------------------------------------- */
 
-/* A runtime whose every word is a failure of the test. */
+/* The test fails if this runtime logs anything. */
 static kept_log silent_log = KEPT_LOG;
 
 static aw_runtime *silent(bool paused) {
-    aw_set_log(keep_log, &silent_log); /* also what does not go through a runtime */
+    aw_set_log(keep_log, &silent_log); /* also messages that belong to no runtime */
     return runtime_new(NULL, &silent_log, NULL, paused);
 }
 
@@ -203,7 +203,7 @@ TEST(a_task_that_wakes_itself_is_not_reported) {
     check_silent();
 }
 
-/* The waker is with a thread, which wakes it by its last reference. */
+/* A thread holds the waker, and wakes the task with the last reference. */
 struct carrier {
     pthread_mutex_t lock;
     aw_waker waker;
@@ -212,7 +212,7 @@ struct carrier {
     int wakes;
 };
 
-static void *carry(void *arg) {
+static void *child_waits(void *arg) {
     struct carrier *c = arg;
     for (;;) {
         event_wait(&c->there);
@@ -222,7 +222,7 @@ static void *carry(void *arg) {
         pthread_mutex_unlock(&c->lock);
         if (stop) return NULL;
         CHECK(w.type != NULL);
-        /* By way of clones and drops: at no moment is there no reference. */
+        /* By clones and drops: there is always at least one reference. */
         aw_waker other = aw_waker_clone(&w);
         aw_waker_drop(w);
         aw_waker_wake(other);
@@ -240,11 +240,11 @@ static aw_poll hand_over(void *arg, aw_cx *cx, int *out) {
     return AW_PENDING;
 }
 
-TEST(a_task_whose_waker_is_with_a_thread_is_not_reported) {
+TEST(a_task_is_not_reported_while_a_thread_has_its_waker) {
     struct carrier c = {.lock = PTHREAD_MUTEX_INITIALIZER, .wakes = test_scale(5000)};
     event_init(&c.there);
     aw_runtime *rt = silent(false);
-    pthread_t t = thread_start(carry, &c);
+    pthread_t t = thread_start(child_waits, &c);
     CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(hand_over, &c)), 0);
     c.wakes = test_scale(5000);
     aw_poll_fn *task = aw_spawn_on(rt, aw_poll_fn_of(hand_over, &c));
@@ -259,9 +259,9 @@ TEST(a_task_whose_waker_is_with_a_thread_is_not_reported) {
     check_silent();
 }
 
-/* Above 30 each child has a waker of its own, and clones of that are all that is kept. */
+/* Above 30, each child has its own waker, and only clones of that one are kept. */
 struct children {
-    ledger ledgers[40];
+    probe_state states[40];
     struct probe probes[40];
 };
 
@@ -269,28 +269,28 @@ TEST(many_children_that_keep_clones_of_their_wakers_are_not_reported) {
     static struct children c;
     aw_runtime *rt = silent(false);
     for (int i = 0; i < 40; i++) {
-        c.ledgers[i] = (ledger)LEDGER;
-        c.probes[i] = probe_of(&c.ledgers[i]);
+        c.states[i] = (probe_state)PROBE_STATE;
+        c.probes[i] = probe_of(&c.states[i]);
     }
     aw_all *h = aw_spawn_on(rt, aw_join_all(c.probes, 40));
     for (int i = 0; i < 40; i++) {
         run_a_while(rt);
         CHECK(!aw_task_is_finished(h));
-        ledger_wake(&c.ledgers[i]); /* spurious: it is polled, and waits on */
+        probe_wake(&c.states[i]); /* spurious: the child is polled, and waits on */
         run_a_while(rt);
-        ledger_finish(&c.ledgers[i]);
+        probe_finish(&c.states[i]);
     }
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     for (int i = 0; i < 40; i++)
-        CHECK_EQ(c.ledgers[i].polls, 3);
+        CHECK_EQ(c.states[i].polls, 3);
     aw_task_drop(h);
     aw_runtime_free(rt);
     check_silent();
 }
 
-/* ---- A wait that moves to another task -------------------------------------------------------- */
+/* ---- A wait that moves to another task ------------------------------------------------------- */
 
-/* Starts a wait in a box, and hands it on. */
+/* Starts a wait in a box, and passes it on. */
 AW_ASYNC(int, starts, aw_box *box; uint64_t duration; aw_box mine; struct rounds pause;) {
     AW_BEGIN;
     self->mine = aw_box_new(aw_sleep_for(self->duration));
@@ -303,7 +303,7 @@ AW_ASYNC(int, starts, aw_box *box; uint64_t duration; aw_box mine; struct rounds
 
 typedef AW_SELECT(aw_box, aw_sleep) box_or_sleep;
 
-/* Ends it, or gives it up, and sleeps on. */
+/* Ends the wait or cancels it, and sleeps on. */
 AW_ASYNC(int, takes_over, aw_box box; bool give_up; box_or_sleep s; aw_sleep nap;) {
     AW_BEGIN;
     if (self->give_up) {
@@ -327,7 +327,7 @@ TEST(a_wait_that_moved_to_another_task_is_not_reported_there) {
         CHECK_EQ(aw_block_on(rt, AW_CALL(starts, .box = &box,
                                          .duration = give_up && !fired ? AW_SEC(5) : AW_MSEC(5))),
                  0);
-        /* Also when it has fired before the other one ever saw it. */
+        /* Also when it has fired before the second task ever saw it. */
         if (fired) CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(50))), 0);
         struct takes_over *h = aw_spawn_on(
             rt, AW_CALL(takes_over, .box = box, .give_up = give_up && !fired));
@@ -339,7 +339,7 @@ TEST(a_wait_that_moved_to_another_task_is_not_reported_there) {
     check_silent();
 }
 
-/* Cancelled by the other one, without ever being polled by it. */
+/* Cancelled by the second task without having been polled by it. */
 AW_ASYNC(int, gives_up_at_once, aw_box box; aw_sleep nap;) {
     AW_BEGIN;
     CHECK_EQ(aw_future_cancel(&self->box.future, cx), AW_CANCELLED);
@@ -360,10 +360,10 @@ TEST(a_wait_that_another_task_cancels_is_not_counted_against_it) {
     check_silent();
 }
 
-/* ---- Aborts ----------------------------------------------------------------------------------- */
+/* ---- Aborts ---------------------------------------------------------------------------------- */
 
 TEST(a_task_that_was_aborted_meanwhile_is_not_reported) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = silent(false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);

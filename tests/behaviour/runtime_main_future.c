@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The main future of block_on can what a task can, whoever runs the tasks: it has locals, and may do without a
- * budget. */
+ * The main future of block_on can do what a task can, whichever thread runs the tasks: it has
+ * locals, and may run without a budget. */
 #include "support/workers.h"
 
 static aw_runtime *runtime(aw_flavour flavour) {
@@ -51,15 +51,15 @@ ON_FLAVOURS(the_main_future_has_locals) {
     aw_runtime_free(rt);
 }
 
-/* How many operations it can do before it is told to wait. */
+/* Counts how many operations fit into its budget. */
 struct counts {
     aw_future future;
     int out;
-    bool freely;
+    bool unbudgeted;
 };
 static aw_poll counts_poll(aw_future *self, aw_cx *cx) {
     struct counts *c = (struct counts *)self;
-    CHECK_EQ(aw_unbudgeted(cx, c->freely), 0);
+    CHECK_EQ(aw_unbudgeted(cx, c->unbudgeted), 0);
     for (c->out = 0; c->out < 1000 && aw_cx_spend(cx);)
         c->out++;
     return AW_READY;

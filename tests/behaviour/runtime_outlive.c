@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Wakers and handles travel between threads, and outlive tasks and runtimes: they stay valid, waking
- * does nothing any more, and the last one to go takes the memory with it. */
+ * Wakers and handles move between threads, and outlive tasks and runtimes. They stay valid,
+ * waking does nothing any more, and dropping the last one frees the memory. */
 #include "support/tasks.h"
 
-/* ---- References that travel ------------------------------------------------------------------- */
+/* ---- References on other threads ------------------------------------------------------------- */
 
-/* Clones or gives back wakers, on the thread that calls it. */
+/* Clones or drops wakers, on the calling thread. */
 typedef struct hands {
     aw_waker from, held[8];
     int count;
@@ -33,7 +33,7 @@ static void act(hands *h, enum action a) {
         aw_waker_drop(w);
 }
 
-/* One action at a time, by the owner (inside a task) or by a thread. */
+/* One action at a time, inside a task on the owner's thread or on another thread. */
 struct order {
     hands *hands;
     enum action action;
@@ -60,10 +60,10 @@ static void act_there(aw_runtime *rt, hands *h, enum action action, bool inside)
         on_a_thread(act_on_a_thread, &o);
 }
 
-/* Everything else happens on the runtime's thread: no request of another thread comes along that would
- * settle the count by the way. */
+/* All else happens on the runtime's thread, so that no request of another thread settles the
+ * count as a side effect. */
 struct ending {
-    ledger *ledger;
+    probe_state *state;
     struct probe *handle;
 };
 
@@ -71,12 +71,12 @@ static aw_poll end_inside(void *arg, aw_cx *cx, int *out) {
     struct ending *e = arg;
     (void)cx;
     (void)out;
-    if (e->ledger) ledger_finish(e->ledger);
+    if (e->state) probe_finish(e->state);
     if (e->handle) aw_task_drop(e->handle);
     return AW_READY;
 }
 
-static void end_task(aw_runtime *rt, ledger *l, struct probe *handle) {
+static void end_task(aw_runtime *rt, probe_state *l, struct probe *handle) {
     struct ending e = {l, handle};
     CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(end_inside, &e)), 0);
     run_a_while(rt);
@@ -86,12 +86,13 @@ static const char *side(int inside) {
     return inside ? "inside" : "outside";
 }
 
-/* Whatever the way of the references, the task is freed when the last one is gone, not earlier. */
-TEST(a_reference_taken_on_one_thread_may_be_given_back_on_another) {
+/* Whichever threads clone and drop the references, the task is freed with the last one, not
+ * earlier. */
+TEST(a_reference_taken_on_one_thread_may_be_dropped_on_another) {
     ON_THIS_THREAD("it counts what a runtime allocates; see workers_outlive.c");
     for (int where = 0; where < 64; where++) {
         memory m;
-        ledger l = LEDGER;
+        probe_state l = PROBE_STATE;
         hands h = {.count = 0};
         memory_init(&m);
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
@@ -100,7 +101,7 @@ TEST(a_reference_taken_on_one_thread_may_be_given_back_on_another) {
         h.from = l.waker;
         act_there(rt, &h, CLONE, where & 1);
         act_there(rt, &h, CLONE, where & 2);
-        end_task(rt, &l, task); /* the probe's own clone is gone with it */
+        end_task(rt, &l, task); /* the probe's own clone is dropped with it */
         CHECK_EQ(l.polls, 2);
         CHECK_EQ(memory_in_use(&m), 2); /* runtime and task */
         act_there(rt, &h, where & 4 ? WAKE : DROP, where & 8);
@@ -109,7 +110,7 @@ TEST(a_reference_taken_on_one_thread_may_be_given_back_on_another) {
         act_there(rt, &h, where & 16 ? WAKE : DROP, where & 32);
         run_a_while(rt);
         if (memory_in_use(&m) != 1)
-            FAIL("cloned %s and %s, given back %s and %s: the task is still there", side(where & 1),
+            FAIL("cloned %s and %s, dropped %s and %s: the task is still there", side(where & 1),
                  side(where & 2), side(where & 8), side(where & 32));
         CHECK_EQ(l.polls, 2);
         aw_runtime_free(rt);
@@ -117,12 +118,12 @@ TEST(a_reference_taken_on_one_thread_may_be_given_back_on_another) {
     }
 }
 
-/* The same with the references given back before the task ends: then its end frees it. */
-TEST(a_task_whose_wakers_travelled_is_freed_by_its_end) {
+/* The same with the references dropped before the task ends: its end frees it. */
+TEST(a_task_with_wakers_on_other_threads_is_freed_by_its_end) {
     ON_THIS_THREAD("it counts what a runtime allocates; see workers_outlive.c");
     for (int where = 0; where < 32; where++) {
         memory m;
-        ledger l = LEDGER;
+        probe_state l = PROBE_STATE;
         hands h = {.count = 0};
         memory_init(&m);
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
@@ -148,7 +149,7 @@ TEST(a_task_whose_wakers_travelled_is_freed_by_its_end) {
     }
 }
 
-/* The main future's wakers too: they belong to the runtime itself. */
+/* Wakers of the main future belong to the runtime itself. */
 AW_ASYNC(int, lends_waker, hands *hands; struct rounds pause;) {
     AW_BEGIN;
     self->hands->from = *aw_cx_waker(cx);
@@ -182,7 +183,7 @@ TEST(a_waker_of_the_main_future_keeps_the_runtime_until_it_goes) {
     }
 }
 
-/* ---- After the end of the runtime ------------------------------------------------------------- */
+/* ---- After the end of the runtime ------------------------------------------------------------ */
 
 struct leftovers {
     aw_waker waker;
@@ -201,23 +202,23 @@ static void *use_leftovers(void *arg) {
     return NULL;
 }
 
-/* Threads use and give back wakers of tasks that have finished or were cancelled, of a runtime that
- * has ended, all at once. The last one frees everything. */
+/* Threads use and drop wakers of finished and cancelled tasks of a freed runtime, all at once.
+ * The last drop frees everything. */
 TEST(wakers_used_by_threads_after_the_runtime_has_ended_do_nothing_and_free_it) {
     ON_THIS_THREAD("it counts what a runtime allocates; see workers_outlive.c");
     enum { THREADS = 4 };
     for (int round = 0; round < test_scale(100); round++) {
         memory m;
-        ledger l[2] = {LEDGER, LEDGER};
-        struct leftovers left[THREADS];
+        probe_state l[2] = {PROBE_STATE, PROBE_STATE};
+        struct leftovers left_over[THREADS];
         pthread_t t[THREADS];
         memory_init(&m);
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
         struct probe *a = aw_spawn_on(rt, probe_of(&l[0])), *b = aw_spawn_on(rt, probe_of(&l[1]));
         run_a_while(rt);
         for (int i = 0; i < THREADS; i++)
-            left[i] = (struct leftovers){aw_waker_clone(&l[i % 2].waker), test_scale(100)};
-        ledger_finish(&l[0]);
+            left_over[i] = (struct leftovers){aw_waker_clone(&l[i % 2].waker), test_scale(100)};
+        probe_finish(&l[0]);
         run_a_while(rt);
         aw_task_drop(a);
         aw_task_drop(b);
@@ -226,7 +227,7 @@ TEST(wakers_used_by_threads_after_the_runtime_has_ended_do_nothing_and_free_it) 
         CHECK_EQ(l[1].cancels, 1);
         CHECK_EQ(memory_in_use(&m), 3);
         for (int i = 0; i < THREADS; i++)
-            t[i] = thread_start(use_leftovers, &left[i]);
+            t[i] = thread_start(use_leftovers, &left_over[i]);
         for (int i = 0; i < THREADS; i++)
             thread_end(t[i]);
         CHECK_EQ(memory_in_use(&m), 0);
@@ -244,12 +245,12 @@ TEST(handles_answer_after_the_runtime_has_ended_and_are_dropped_by_any_thread) {
     ON_THIS_THREAD("nothing runs before block_on");
     for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
         memory m;
-        ledger done = LEDGER, cut = LEDGER, unseen = LEDGER;
+        probe_state done = PROBE_STATE, cut = PROBE_STATE, unseen = PROBE_STATE;
         memory_init(&m);
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
         struct probe *a = aw_spawn_on(rt, probe_of(&done)), *b = aw_spawn_on(rt, probe_of(&cut));
         run_a_while(rt);
-        ledger_finish(&done);
+        probe_finish(&done);
         run_a_while(rt);
         struct probe *c = aw_spawn_on(rt, probe_of(&unseen));
         uint64_t id = aw_task_id(a);
@@ -258,7 +259,7 @@ TEST(handles_answer_after_the_runtime_has_ended_and_are_dropped_by_any_thread) {
         CHECK(aw_task_is_finished(a) && aw_task_is_finished(b) && aw_task_is_finished(c));
         CHECK_EQ(aw_task_id(a), id);
         CHECK_STR(aw_task_name(a), "probe");
-        CHECK_CONTAINS(aw_task_place(b)->file, "runtime_outlive.c");
+        CHECK_CONTAINS(aw_task_location(b)->file, "runtime_outlive.c");
         CHECK_EQ(aw_task_error(c), 0);
         aw_task_abort(a); /* too late, and harmless */
         aw_task_abort(b);
@@ -283,7 +284,7 @@ TEST(handles_answer_after_the_runtime_has_ended_and_are_dropped_by_any_thread) {
 }
 
 TEST(an_output_is_taken_after_the_runtime_has_ended) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -294,7 +295,7 @@ TEST(an_output_is_taken_after_the_runtime_has_ended) {
     CHECK_EQ(l.discards, 0);
 }
 
-/* A task that keeps a waker of itself in its own frame: that is let go when it ends. */
+/* A task that keeps a waker of itself in its own frame drops it when it ends. */
 AW_ASYNC(int, keeps_own_waker, aw_waker own; aw_never never;) {
     AW_BEGIN;
     self->own = aw_waker_clone(aw_cx_waker(cx));
@@ -315,26 +316,26 @@ TEST(a_task_that_keeps_its_own_waker_is_freed_with_the_runtime) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* ---- Storage ---------------------------------------------------------------------------------- */
+/* ---- Storage --------------------------------------------------------------------------------- */
 
 TEST(task_storage_is_free_when_the_last_reference_goes_after_the_end) {
-    static AW_TASK_STORAGE(struct probe) room;
-    static aw_runtime_storage runtime_room;
-    ledger l = LEDGER;
+    static AW_TASK_STORAGE(struct probe) storage;
+    static aw_runtime_storage runtime_storage;
+    probe_state l = PROBE_STATE;
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     o.keep_tasks = true;
-    CHECK_EQ(aw_runtime_new_in(&rt, &runtime_room, sizeof runtime_room, &o), 0);
+    CHECK_EQ(aw_runtime_new_in(&rt, &runtime_storage, sizeof runtime_storage, &o), 0);
     aw_runtime *previous = aw_enter(rt);
-    struct probe *h = aw_spawn_in(&room, probe_of(&l));
+    struct probe *h = aw_spawn_in(&storage, probe_of(&l));
     aw_leave(previous);
     run_a_while(rt);
     aw_waker w = aw_waker_clone(&l.waker);
     aw_runtime_free(rt);
-    CHECK(!aw_task_storage_free(&room));
+    CHECK(!aw_task_storage_free(&storage));
     aw_task_drop(h);
-    CHECK(!aw_task_storage_free(&room));
-    struct leftovers left = {w, 3};
-    on_a_thread(use_leftovers, &left);
-    CHECK(aw_task_storage_free(&room));
+    CHECK(!aw_task_storage_free(&storage));
+    struct leftovers left_over = {w, 3};
+    on_a_thread(use_leftovers, &left_over);
+    CHECK(aw_task_storage_free(&storage));
 }

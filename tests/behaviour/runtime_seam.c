@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The seam: time, entropy, run order and waiting are all replaced at once. The same seed then gives the
- * same run, step by step, and another seed another one. */
+ * The seam replaces time, entropy, run order and sleeping all at once. The same seed then gives
+ * the same run, step by step, and another seed another one. */
 #include "support/tasks.h"
 
-/* ---- A simulated world ------------------------------------------------------------------------ */
+/* ---- A simulated world ----------------------------------------------------------------------- */
 
 typedef struct simulation {
     aw_seam seam;
@@ -31,13 +31,13 @@ static uint64_t simulated_entropy(void *data) {
 static uint32_t simulated_pick(void *data, uint32_t n) {
     simulation *s = data;
     s->asked_pick++;
-    CHECK_GE(n, 2); /* with one there is nothing to choose */
+    CHECK_GE(n, 2); /* with one candidate there is nothing to choose */
     CHECK_LE(n, 32);
     if (n > s->largest_pick) s->largest_pick = n;
     return s->shuffle ? (uint32_t)(test_random(&s->random) % n) : 0;
 }
 
-/* Nothing happens outside: time goes on to what comes next. */
+/* No events from outside: the clock advances to the next deadline. */
 static void simulated_park(void *data, uint64_t deadline) {
     simulation *s = data;
     s->parks++;
@@ -66,34 +66,34 @@ static aw_runtime *simulate(simulation *s, uint64_t seed, bool shuffle) {
     return rt;
 }
 
-static void trace(simulation *s, int who, const char *what) {
-    size_t room = sizeof s->trace - s->length;
-    int n = snprintf(s->trace + s->length, room, "%llu %d %s\n", (unsigned long long)s->now, who,
-                     what);
-    CHECK((size_t)n < room);
+static void trace(simulation *s, int number, const char *what) {
+    size_t space = sizeof s->trace - s->length;
+    int n = snprintf(s->trace + s->length, space, "%llu %d %s\n", (unsigned long long)s->now,
+                     number, what);
+    CHECK((size_t)n < space);
     s->length += (size_t)n;
 }
 
-/* ---- A program with something of everything --------------------------------------------------- */
+/* ---- A program that uses every feature ------------------------------------------------------- */
 
-AW_ASYNC(int, worker, simulation *s; int who; aw_notify * bell; int left; aw_sleep nap;
+AW_ASYNC(int, worker, simulation *s; int number; aw_notify * bell; int left; aw_sleep nap;
          AW_SELECT(aw_yield, aw_yield, aw_yield) race; AW_SELECT(aw_notified, aw_sleep) wait;) {
     AW_BEGIN;
     for (self->left = 5; self->left > 0; self->left--) {
-        trace(self->s, self->who, "runs");
-        AW_AWAIT(self->nap, aw_sleep_for(AW_USEC(100 * (1 + self->who % 3))));
-        trace(self->s, self->who, "slept");
+        trace(self->s, self->number, "runs");
+        AW_AWAIT(self->nap, aw_sleep_for(AW_USEC(100 * (1 + self->number % 3))));
+        trace(self->s, self->number, "slept");
         AW_AWAIT_SELECT(self->race, aw_yield_now(), aw_yield_now(), aw_yield_now());
-        trace(self->s, self->who,
+        trace(self->s, self->number,
               (const char *[]){"first", "second", "third"}[aw_select_winner(&self->race)]);
         AW_AWAIT_SELECT(self->wait, aw_notify_wait(self->bell), aw_sleep_for(AW_MSEC(1)));
-        trace(self->s, self->who, aw_select_winner(&self->wait) ? "waited" : "heard");
+        trace(self->s, self->number, aw_select_winner(&self->wait) ? "waited" : "heard");
         aw_notify_one(self->bell);
         AW_YIELD;
     }
-    AW_RETURN(self->who);
+    AW_RETURN(self->number);
     AW_FINALLY;
-    trace(self->s, self->who, "ends");
+    trace(self->s, self->number, "ends");
     AW_END;
 }
 
@@ -101,7 +101,8 @@ AW_ASYNC(int, conductor, simulation *s; aw_notify bell; struct worker * workers[
          aw_task_join_future join; aw_sleep nap;) {
     AW_BEGIN;
     for (int i = 0; i < 12; i++)
-        self->workers[i] = aw_spawn(AW_CALL(worker, .s = self->s, .who = i, .bell = &self->bell));
+        self->workers[i] = aw_spawn(
+            AW_CALL(worker, .s = self->s, .number = i, .bell = &self->bell));
     AW_AWAIT(self->nap, aw_sleep_for(AW_USEC(250)));
     aw_task_abort(self->workers[3]);
     for (self->i = 0; self->i < 12; self->i++) {
@@ -138,7 +139,7 @@ TEST(the_same_seed_gives_the_same_run_and_another_seed_another) {
     free(b);
 }
 
-TEST(all_four_are_asked) {
+TEST(all_four_calls_of_the_seam_are_used) {
     simulation *s = malloc(sizeof *s);
     run_program(s, 7, true);
     CHECK_GT(s->asked_now, 0);
@@ -149,7 +150,7 @@ TEST(all_four_are_asked) {
     free(s);
 }
 
-/* Choices come from the seed alone, the order from pick alone. */
+/* Choices depend on the seed alone, the order on pick alone. */
 TEST(fair_choices_follow_the_entropy_also_without_shuffling) {
     simulation *a = malloc(sizeof *a), *b = malloc(sizeof *b);
     run_program(a, 1, false);
@@ -161,13 +162,13 @@ TEST(fair_choices_follow_the_entropy_also_without_shuffling) {
     free(b);
 }
 
-TEST(a_seed_in_the_options_takes_the_place_of_entropy) {
+TEST(a_seed_in_the_options_replaces_entropy) {
     simulation *s = malloc(sizeof *s);
     char *first = NULL;
     for (int i = 0; i < 2; i++) {
         aw_runtime_options o = AW_RUNTIME_OPTIONS;
         o.keep_tasks = true;
-        aw_runtime *rt = simulate(s, (uint64_t)i, false); /* another entropy each time */
+        aw_runtime *rt = simulate(s, (uint64_t)i, false); /* different entropy each time */
         aw_runtime_free(rt);
         s->asked_entropy = 0;
         s->now = AW_SEC(1);
@@ -184,7 +185,7 @@ TEST(a_seed_in_the_options_takes_the_place_of_entropy) {
     free(s);
 }
 
-/* ---- Each by itself --------------------------------------------------------------------------- */
+/* ---- One at a time --------------------------------------------------------------------------- */
 
 static uint32_t pick_last(void *data, uint32_t n) {
     ++*(int *)data;
@@ -232,7 +233,7 @@ static uint32_t pick_any(void *data, uint32_t n) {
     return (uint32_t)(test_random(data) % n);
 }
 
-/* Taking tasks out of the middle of the queue loses and repeats none. */
+/* Taking tasks out of the middle of the queue neither loses nor repeats any. */
 TEST(a_shuffled_queue_loses_and_repeats_nothing) {
     enum { N = 300 };
     uint64_t random = test_seed();
@@ -254,7 +255,7 @@ TEST(a_shuffled_queue_loses_and_repeats_nothing) {
     }
 }
 
-/* Parking that returns early, for no reason, is allowed. */
+/* A park that returns early, for no reason, is allowed. */
 static void park_not_at_all(void *data, uint64_t deadline) {
     (void)deadline;
     ++*(int *)data;
@@ -276,7 +277,7 @@ TEST(a_park_that_returns_early_is_only_busy) {
     aw_runtime_free(rt);
 }
 
-/* A wake from a thread asks for exactly one unpark, and only when the runtime sleeps. */
+/* A wake from another thread calls unpark exactly once, and only when the runtime sleeps. */
 struct waker_thread {
     sleeper *sleeper;
     aw_notify *n;
@@ -305,7 +306,7 @@ TEST(a_wake_from_a_plain_thread_unparks_a_sleeping_runtime_once) {
     aw_runtime_free(rt);
 }
 
-/* Through the default way to sleep: as many wakes as rounds, each awaited. */
+/* With the default park: each round is one awaited wake. */
 struct bat {
     aw_notify there, back;
     int rounds;

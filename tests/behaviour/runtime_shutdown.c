@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ending a runtime with a time limit and in the background, on both flavours: nothing hangs, and what could
- * not be waited for is left alive on purpose, counted and named. */
+ * Shutting a runtime down with a time limit and in the background, on both flavours: nothing
+ * hangs, and tasks that did not end in time stay alive on purpose, counted and named. */
 #include "support/workers.h"
 
-/* So that all of them have begun; workers do that by themselves. */
+/* Waits until all tasks have begun. Workers begin them on their own. */
 static void begin(aw_runtime *rt, uint32_t workers, uint32_t tasks) {
     if (workers)
         WAIT_UNTIL(COUNTER_SUM(rt, polls) >= tasks);
@@ -12,24 +12,24 @@ static void begin(aw_runtime *rt, uint32_t workers, uint32_t tasks) {
         CHECK_EQ(aw_block_on(rt, rounds(2)), 0);
 }
 
-static size_t threads_here(void) {
+static size_t thread_count(void) {
     return entries("/proc/self/task");
 }
-/* Those that are none of ours: a sanitizer may add one when the first thread is made. */
+/* Threads that are not ours: a sanitizer may add one when the first thread is created. */
 static void *do_nothing(void *arg) {
     return arg;
 }
 static size_t other_threads(void) {
     on_a_thread(do_nothing, NULL);
-    return threads_here();
+    return thread_count();
 }
 
-/* ---- A task that does not go before it is let go ---------------------------------------------- */
+/* ---- A task that ends only when it is released ----------------------------------------------- */
 
 typedef struct hold {
     pthread_mutex_t lock;
     aw_waker waker;
-    bool let_go;
+    bool released;
     uint32_t cancels, ends; /* atomic */
 } hold;
 
@@ -44,7 +44,7 @@ struct stubborn {
 
 static bool stubborn_wait(hold *h, aw_cx *cx, bool cancelled) {
     pthread_mutex_lock(&h->lock);
-    bool over = cancelled && h->let_go;
+    bool over = cancelled && h->released;
     if (over && h->waker.type)
         aw_waker_drop(aw_waker_take(&h->waker));
     else if (!over)
@@ -75,15 +75,15 @@ static aw_waker hold_waker(hold *h) {
     pthread_mutex_unlock(&h->lock);
     return w;
 }
-static void let_go(hold *h) {
+static void release_hold(hold *h) {
     pthread_mutex_lock(&h->lock);
-    h->let_go = true;
+    h->released = true;
     pthread_mutex_unlock(&h->lock);
     aw_waker w = hold_waker(h);
     if (w.type) aw_waker_wake(w);
 }
 
-/* ---- With a time limit ------------------------------------------------------------------------ */
+/* ---- With a time limit ----------------------------------------------------------------------- */
 
 ON_BOTH(shutdown_ends_all_tasks_and_refuses_new_ones) {
     enum { TASKS = 100 };
@@ -141,11 +141,11 @@ ON_BOTH(what_has_not_ended_in_time_is_counted_and_named) {
     CHECK_EQ(log_count(&log, "3 tasks have not ended 0.020 s after they were cancelled"), 1);
     CHECK_EQ(log_count(&log, "'stubborn' (spawned at "), 3);
     CHECK_EQ(log_count(&log, "through"), 0);
-    let_go(&h[1]);
-    CHECK_EQ(aw_runtime_shutdown(rt, AW_MSEC(20)), 2); /* the one that was let go has ended */
+    release_hold(&h[1]);
+    CHECK_EQ(aw_runtime_shutdown(rt, AW_MSEC(20)), 2); /* the released task has ended */
     CHECK_EQ(log_count(&log, "2 tasks have not ended"), 1);
-    let_go(&h[0]);
-    let_go(&h[2]);
+    release_hold(&h[0]);
+    release_hold(&h[2]);
     CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(100)), 0);
     CHECK_EQ(log_count(&log, "have not ended"), 2);
     workers_end(rt, &m);
@@ -153,7 +153,7 @@ ON_BOTH(what_has_not_ended_in_time_is_counted_and_named) {
         CHECK_EQ(h[i].ends, 1);
 }
 
-ON_BOTH(a_limit_of_zero_only_asks) {
+ON_BOTH(a_limit_of_zero_only_requests_the_cancel) {
     memory m;
     kept_log log = KEPT_LOG;
     hold h = HOLD;
@@ -163,16 +163,16 @@ ON_BOTH(a_limit_of_zero_only_asks) {
     CHECK_EQ(aw_runtime_shutdown(rt, 0), 1);
     CHECK_EQ(log.length, 0);
     CHECK_EQ(aw_task_error(aw_spawn_on(rt, stubborn(&h))), -ECANCELED); /* unstarted: at once */
-    if (workers) WAIT_UNTIL(LOAD(h.cancels) >= 1); /* they have been asked to */
-    let_go(&h);
+    if (workers) WAIT_UNTIL(LOAD(h.cancels) >= 1); /* they have been cancelled */
+    release_hold(&h);
     workers_end(rt, &m);
     CHECK_GE(h.cancels, 1);
 }
 
-static void *let_go_later(void *arg) {
+static void *release_hold_later(void *arg) {
     hold *h = arg;
     WAIT_UNTIL(LOAD(h->cancels) >= 2);
-    let_go(h);
+    release_hold(h);
     return NULL;
 }
 
@@ -184,16 +184,16 @@ ON_BOTH(free_waits_for_what_shutdown_could_not) {
     aw_task_drop(aw_spawn_on(rt, stubborn(&h)));
     begin(rt, workers, 1);
     CHECK_EQ(aw_runtime_shutdown(rt, AW_MSEC(1)), 1);
-    pthread_t thread = thread_start(let_go_later, &h);
+    pthread_t thread = thread_start(release_hold_later, &h);
     aw_waker w = hold_waker(&h);
-    aw_waker_wake(w); /* once more, so that it is asked a second time */
+    aw_waker_wake(w); /* an extra wake, so that it is cancelled a second time */
     aw_runtime_free(rt);
     thread_end(thread);
     CHECK_EQ(h.ends, 1);
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-ON_BOTH(one_message_names_as_many_as_it_has_room_for) {
+ON_BOTH(one_message_names_as_many_tasks_as_fit) {
     enum { TASKS = 300 };
     static hold h[TASKS];
     kept_log log = KEPT_LOG;
@@ -209,11 +209,12 @@ ON_BOTH(one_message_names_as_many_as_it_has_room_for) {
     CHECK_EQ(log_count(&log, "(and more)"), 1);
     CHECK_LT(log.length, 4096);
     for (int i = 0; i < TASKS; i++)
-        let_go(&h[i]);
+        release_hold(&h[i]);
     aw_runtime_free(rt);
 }
 
-/* The limit is one of the runtime's clock, which jumps when there is nothing else to wait for. */
+/* The limit is measured on the runtime's clock, which jumps when there is nothing else to wait
+ * for. */
 ON_BOTH(a_paused_clock_jumps_to_the_limit) {
     hold h = HOLD;
     kept_log log = KEPT_LOG;
@@ -225,15 +226,15 @@ ON_BOTH(a_paused_clock_jumps_to_the_limit) {
     CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(3600)), 1);
     CHECK_EQ(aw_now(rt) - before, AW_SEC(3600));
     CHECK_LT(test_now_ns() - real, AW_SEC(15));
-    let_go(&h);
+    release_hold(&h);
     CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(3600)), 0);
-    CHECK_EQ(aw_now(rt) - before, AW_SEC(3600)); /* which did not have to be waited for */
+    CHECK_EQ(aw_now(rt) - before, AW_SEC(3600)); /* without having to wait for it */
     aw_runtime_free(rt);
 }
 
-/* ---- In the background ------------------------------------------------------------------------ */
+/* ---- In the background ----------------------------------------------------------------------- */
 
-/* With workers somebody else frees it, soon. */
+/* With workers, another thread frees it, soon. */
 static void wait_for_memory(const memory *m) {
     WAIT_UNTIL(memory_in_use(m) == 0);
 }
@@ -250,7 +251,7 @@ ON_BOTH(an_idle_runtime_that_is_abandoned_is_gone) {
         wait_for_memory(&m);
         CHECK_EQ(log.length, 0);
     }
-    WAIT_UNTIL(threads_here() <= threads);
+    WAIT_UNTIL(thread_count() <= threads);
 }
 
 ON_WORKERS(abandoned_tasks_are_ended_by_the_workers) {
@@ -264,11 +265,11 @@ ON_WORKERS(abandoned_tasks_are_ended_by_the_workers) {
     aw_task_drop(aw_spawn_on(rt, through(&g)));
     begin(rt, workers, 2);
     aw_runtime_abandon(rt);
-    WAIT_UNTIL(LOAD(g.ends) && LOAD(h.cancels)); /* nobody waits for them */
+    WAIT_UNTIL(LOAD(g.ends) && LOAD(h.cancels)); /* no thread waits for them */
     CHECK_GT(memory_in_use(&m), 0);
-    let_go(&h);
+    release_hold(&h);
     wait_for_memory(&m);
-    WAIT_UNTIL(threads_here() <= threads);
+    WAIT_UNTIL(thread_count() <= threads);
     CHECK_EQ(h.ends, 1);
     CHECK_EQ(log.length, 0);
 }
@@ -286,8 +287,8 @@ ON_WORKERS(handles_and_wakers_of_an_abandoned_runtime_stay_good) {
     aw_runtime_abandon(rt);
     CHECK_EQ(JOIN_STATUS(other, t), -ECANCELED);
     aw_task_abort(s);
-    let_go(&h);
-    CHECK_EQ(JOIN_STATUS(other, j), 0); /* a join elsewhere resolves when it ends */
+    release_hold(&h);
+    CHECK_EQ(JOIN_STATUS(other, j), 0); /* a join elsewhere completes when the task ends */
     CHECK_EQ(aw_task_take(j), -ECANCELED);
     aw_task_drop(s);
     aw_task_drop(t);
@@ -297,8 +298,8 @@ ON_WORKERS(handles_and_wakers_of_an_abandoned_runtime_stay_good) {
     aw_runtime_free(other);
 }
 
-/* LeakSanitizer looks at what is left of it when the test ends. */
-TEST(tasks_that_nobody_runs_any_more_stay_alive) {
+/* LeakSanitizer checks what remains when the test ends. */
+TEST(tasks_of_an_abandoned_runtime_stay_alive) {
     static hold h[2] = {HOLD, HOLD};
     static kept_log log = KEPT_LOG;
     static memory m;
@@ -317,11 +318,11 @@ TEST(tasks_that_nobody_runs_any_more_stay_alive) {
     CHECK_EQ(aw_future_poll(&join.future, &cx), AW_PENDING);
     aw_runtime_abandon(rt);
     CHECK_EQ(log_count(&log, "2 tasks were given up and stay alive"), 1);
-    CHECK_EQ(log_count(&log, "'stubborn' (spawned at "), 4); /* by shutdown, and by this */
+    CHECK_EQ(log_count(&log, "'stubborn' (spawned at "), 4); /* by shutdown, and by this call */
     CHECK_EQ(aw_run(aw_task_join(b)), -ECANCELED);
     aw_task_drop(b);
-    CHECK_EQ(memory_in_use(&m), 3); /* the runtime and the two */
-    let_go(&h[0]);
+    CHECK_EQ(memory_in_use(&m), 3); /* the runtime and the two tasks */
+    release_hold(&h[0]);
     aw_waker_wake(w);
     aw_task_abort(a);
     CHECK(!aw_task_is_finished(a));
@@ -334,7 +335,7 @@ TEST(tasks_that_nobody_runs_any_more_stay_alive) {
     CHECK_EQ(h[0].ends + h[1].ends, 0);
 }
 
-/* Pending for ever once it is cancelled, and nobody could wake it. */
+/* Pending for ever once it is cancelled, without a waker. */
 static aw_poll lost_cancel(aw_future *self, aw_cx *cx) {
     hold *h = ((struct stubborn *)self)->hold;
     (void)cx;
@@ -347,7 +348,7 @@ static aw_poll lost_cancel(aw_future *self, aw_cx *cx) {
 static const aw_future_type lost_type = {AW_TYPE_OF(struct stubborn, "lost"), .poll = stubborn_poll,
                                          .cancel = lost_cancel};
 
-/* The threads leave, and the task stays alive: LeakSanitizer looks at that, too. */
+/* The threads exit, and the task stays alive. LeakSanitizer checks that too. */
 ON_WORKERS(an_abandoned_runtime_does_not_wait_for_what_can_never_end) {
     static hold h = HOLD;
     static kept_log log = KEPT_LOG;
@@ -358,7 +359,7 @@ ON_WORKERS(an_abandoned_runtime_does_not_wait_for_what_can_never_end) {
     struct stubborn *handle = aw_spawn_on(rt, lost);
     begin(rt, workers, 1);
     aw_runtime_abandon(rt);
-    WAIT_UNTIL(threads_here() <= threads);
+    WAIT_UNTIL(thread_count() <= threads);
     CHECK_EQ(log_count(&log, "1 tasks cannot be cancelled and are left behind"), 1);
     CHECK(!aw_task_is_finished(handle));
     aw_task_abort(handle);
@@ -366,7 +367,7 @@ ON_WORKERS(an_abandoned_runtime_does_not_wait_for_what_can_never_end) {
     CHECK_GT(memory_in_use(&m), 0);
 }
 
-/* ---- While others are busy -------------------------------------------------------------------- */
+/* ---- Under load ------------------------------------------------------------------------------ */
 
 typedef struct crowd {
     aw_runtime *rt;
@@ -374,7 +375,7 @@ typedef struct crowd {
     gate gates[8];
 } crowd;
 
-/* Spawns others like itself and wakes whoever it can, for ever. */
+/* Spawns tasks like itself and wakes gates at random, for ever. */
 AW_ASYNC(int, restless, crowd *crowd; uint64_t random; int generation; aw_yield pause;) {
     AW_BEGIN;
     ADD(self->crowd->begun, 1);
@@ -392,7 +393,7 @@ AW_ASYNC(int, restless, crowd *crowd; uint64_t random; int generation; aw_yield 
     AW_END;
 }
 
-/* Spawns until it is refused. What it has a handle of keeps the runtime until then. */
+/* Spawns until it is refused. Until then its handles keep the runtime alive. */
 static void spawn_on_and_on(void *arg, int index, uint64_t *random) {
     crowd *c = arg;
     for (int error = 0; !error;) {
@@ -409,10 +410,10 @@ static void spawn_on_and_on(void *arg, int index, uint64_t *random) {
 
 static void end_among_spawners(uint32_t workers, bool abandon) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(20); round++) {
+    for (int round = 0; round < stress_rounds(20); round++) {
         static crowd c;
         memory m;
-        storm s;
+        thread_group s;
         c.begun = c.ended = 0;
         c.rt = new_runtime(workers, &m, NULL);
         for (int i = 0; i < 8; i++) {
@@ -421,8 +422,8 @@ static void end_among_spawners(uint32_t workers, bool abandon) {
         }
         struct restless *kept = aw_spawn_on(
             c.rt, AW_CALL(restless, .crowd = &c, .random = test_random(&random)));
-        storm_make(&s, 2, &random, spawn_on_and_on, &c);
-        storm_go(&s);
+        thread_group_create(&s, 2, &random, spawn_on_and_on, &c);
+        thread_group_go(&s);
         if (workers)
             WAIT_UNTIL(LOAD(c.begun) > (uint32_t)test_scale(100));
         else
@@ -432,7 +433,7 @@ static void end_among_spawners(uint32_t workers, bool abandon) {
             aw_runtime_abandon(c.rt);
         else
             aw_runtime_free(c.rt);
-        storm_end(&s);
+        thread_group_join(&s);
         aw_task_drop(kept);
         wait_for_memory(&m);
         CHECK_EQ(LOAD(c.begun), LOAD(c.ended));
@@ -448,7 +449,7 @@ ON_BOTH(abandoning_while_tasks_and_threads_spawn_and_wake) {
     end_among_spawners(workers, true);
 }
 
-/* ---- Blocking calls --------------------------------------------------------------------------- */
+/* ---- Blocking calls -------------------------------------------------------------------------- */
 
 typedef struct job {
     event started, go;
@@ -470,7 +471,7 @@ static void job_release(void *arg) {
     ADD(((job *)arg)->released, 1);
 }
 
-/* Until the job has begun; the current-thread flavour needs somebody to run it. */
+/* Until the job has begun; the current-thread flavour has to be run for that. */
 static void wait_for_job(aw_runtime *rt, uint32_t workers, job *j) {
     while (sem_trywait(&j->started) != 0)
         if (workers)
@@ -493,10 +494,10 @@ ON_BOTH(a_blocking_call_that_borrows_is_counted_through_its_task) {
     event_post(&j.go);
     CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(100)), 0);
     aw_runtime_free(rt);
-    wait_for_memory(&m); /* the thread that made the call gives back the last of it */
+    wait_for_memory(&m); /* the thread that made the call frees the last of it */
 }
 
-ON_BOTH(a_blocking_call_that_owns_is_left_to_itself) {
+ON_BOTH(a_blocking_call_that_owns_goes_on_by_itself) {
     memory m;
     kept_log log = KEPT_LOG;
     static job j;
@@ -530,7 +531,7 @@ ON_WORKERS(an_abandoned_runtime_waits_for_a_call_that_borrows) {
 }
 
 TEST(a_call_that_borrows_may_end_after_its_runtime_was_abandoned) {
-    ON_THIS_THREAD("nobody runs its tasks once it is abandoned");
+    ON_THIS_THREAD("no thread runs its tasks once it is abandoned");
     static memory m;
     static job j;
     static kept_log log = KEPT_LOG;
@@ -550,15 +551,15 @@ TEST(a_call_that_borrows_may_end_after_its_runtime_was_abandoned) {
     aw_runtime_abandon(rt);
     CHECK_EQ(log_count(&log, "1 tasks were given up and stay alive"), 1);
     event_post(&j.go);
-    WAIT_UNTIL(threads_here() <= threads); /* the thread leaves by itself */
+    WAIT_UNTIL(thread_count() <= threads); /* the thread exits on its own */
 }
 
-/* ---- What is not allowed, and what is noticed ------------------------------------------------- */
+/* ---- Misuse ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, ends_its_runtime, aw_runtime *rt;) {
     AW_BEGIN;
-    DIES(aw_runtime_shutdown(self->rt, 0), "aw_runtime_shutdown inside a task");
-    DIES(aw_runtime_abandon(self->rt), "aw_runtime_abandon inside a task");
+    DIES(aw_runtime_shutdown(self->rt, 0), "aw_runtime_shutdown inside task ");
+    DIES(aw_runtime_abandon(self->rt), "aw_runtime_abandon inside task ");
     AW_RETURN(0);
     AW_END;
 }
@@ -591,29 +592,4 @@ ON_BOTH(ending_it_while_a_thread_is_in_block_on_is_caught) {
     gate_open(&b.gate);
     thread_end(thread);
     aw_runtime_free(b.rt);
-}
-
-/* The wheel is about to go, and somebody still points to it. */
-ON_BOTH(sleeps_of_other_executors_are_noticed_at_the_end) {
-    static aw_runtime_storage storage; /* so that the wheel of the current-thread flavour stays */
-    kept_log log = KEPT_LOG;
-    aw_runtime *rt;
-    aw_runtime_options o = workers_options(workers, NULL, &log);
-    if (!workers) o.flavour = AW_CURRENT_THREAD;
-    CHECK_EQ(aw_runtime_new_in(&rt, &storage, sizeof storage, &o), 0);
-    static aw_flag flag;
-    static aw_sleep sleeps[2];
-    aw_waker waker = aw_flag_waker(&flag);
-    aw_cx cx = aw_cx_from_waker(&waker);
-    aw_runtime *before = aw_enter(rt);
-    for (int i = 0; i < 2; i++) {
-        sleeps[i] = aw_sleep_for(AW_SEC(3600));
-        CHECK_EQ(aw_future_poll(&sleeps[i].future, &cx), AW_PENDING);
-    }
-    aw_leave(before);
-    CHECK_EQ(aw_runtime_shutdown(rt, AW_SEC(100)), 0);
-    CHECK_EQ(log.length, 0); /* they can still be cancelled */
-    CHECK_EQ(aw_future_cancel(&sleeps[0].future, &cx), AW_CANCELLED);
-    aw_runtime_free(rt);
-    CHECK_EQ(log_count(&log, "1 sleeps of other executors are still set"), 1);
 }

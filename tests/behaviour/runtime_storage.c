@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making runtimes: in memory of the caller's, with an allocator that refuses everything, with options
- * that make no sense, a thousand one after the other. */
+ * Creating runtimes: in the caller's memory, with an allocator that refuses everything, with
+ * invalid options, a thousand in sequence. */
 #include "support/tasks.h"
 
-/* ---- No memory at all ------------------------------------------------------------------------- */
+/* ---- No memory at all ------------------------------------------------------------------------ */
 
-static int asked;
+static int requests;
 
 static void *refuse(void *data, size_t size) {
     (void)data;
     (void)size;
-    asked++;
+    requests++;
     return NULL;
 }
 
 static void refuse_release(void *data, void *at, size_t size) {
     (void)data;
     (void)at;
-    FAIL("%zu bytes are given back that were never taken", size);
+    FAIL("%zu bytes were freed that were never allocated", size);
 }
 
 static const aw_allocator none = {refuse, refuse_release, NULL};
 
-/* A pipeline of stages, each a task in static storage, that hand numbers on by notify and oneshot. */
+/* A pipeline of stages, each a task in static storage, that pass numbers on by notify and
+ * oneshot. */
 enum { STAGES = 8, NUMBERS = 50 };
 
 typedef AW_ONESHOT(long) cell;
@@ -54,10 +55,10 @@ AW_ASYNC(long, stage, int n; int i; recv_in_time recv; aw_sleep nap;
     AW_END;
 }
 
-static AW_TASK_STORAGE(struct stage) stage_rooms[STAGES];
-static AW_TASK_STORAGE(aw_never) never_room;
+static AW_TASK_STORAGE(struct stage) stage_storage[STAGES];
+static AW_TASK_STORAGE(aw_never) never_storage;
 
-/* Forty children: join_all would like wakers of its own, and does without. */
+/* Forty children: join_all would like wakers of its own, and works without. */
 struct feeders {
     aw_sleep naps[40];
 };
@@ -67,11 +68,11 @@ AW_ASYNC(long, factory, struct stage *stages[STAGES]; aw_never * never; int i;
          aw_task_join_future join; AW_SELECT(aw_task_join_future, aw_sleep) s;) {
     AW_BEGIN;
     for (int i = 0; i < STAGES; i++) {
-        self->stages[i] = aw_spawn_in(&stage_rooms[i], AW_CALL(stage, .n = i));
+        self->stages[i] = aw_spawn_in(&stage_storage[i], AW_CALL(stage, .n = i));
         CHECK_EQ(aw_task_error(self->stages[i]), 0);
     }
-    self->never = aw_spawn_in(&never_room, aw_never_ready());
-    CHECK_EQ(aw_task_error(aw_spawn(AW_CALL(stage, .n = 0))), -ENOMEM); /* there is really none */
+    self->never = aw_spawn_in(&never_storage, aw_never_ready());
+    CHECK_EQ(aw_task_error(aw_spawn(AW_CALL(stage, .n = 0))), -ENOMEM); /* there really is none */
     for (int i = 0; i < 40; i++)
         self->feeders->naps[i] = aw_sleep_for(AW_USEC(i * 10));
     AW_AWAIT(self->all, aw_join_all(self->feeders->naps, 40));
@@ -86,7 +87,7 @@ AW_ASYNC(long, factory, struct stage *stages[STAGES]; aw_never * never; int i;
         CHECK_EQ(self->join.out, 0);
         CHECK_EQ(self->stages[self->i]->out, NUMBERS * (NUMBERS - 1) / 2 + NUMBERS * self->i);
         aw_task_drop(self->stages[self->i]);
-        CHECK(aw_task_storage_free(&stage_rooms[self->i]));
+        CHECK(aw_task_storage_free(&stage_storage[self->i]));
     }
     aw_task_abort(self->never);
     AW_AWAIT_SELECT(self->s, aw_task_join(self->never), aw_sleep_for(AW_SEC(10)));
@@ -99,25 +100,25 @@ AW_ASYNC(long, factory, struct stage *stages[STAGES]; aw_never * never; int i;
 
 TEST(a_program_runs_with_an_allocator_that_always_refuses) {
     ON_THIS_THREAD("workers need memory");
-    static aw_runtime_storage room;
+    static aw_runtime_storage storage;
     static struct feeders feeders;
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     o.allocator = &none;
-    aw_set_allocator(&none);                  /* also what belongs to no runtime */
-    for (int round = 0; round < 3; round++) { /* the same memory again and again */
+    aw_set_allocator(&none);                  /* also allocations that belong to no runtime */
+    for (int round = 0; round < 3; round++) { /* the same memory each time */
         memset(pipes, 0, sizeof pipes);
-        CHECK_EQ(aw_runtime_new_in(&rt, &room, sizeof room, &o), 0);
+        CHECK_EQ(aw_runtime_new_in(&rt, &storage, sizeof storage, &o), 0);
         CHECK_EQ(aw_block_on(rt, AW_CALL(factory, .feeders = &feeders)),
                  NUMBERS * (NUMBERS - 1) / 2 + NUMBERS * STAGES);
         aw_runtime_free(rt);
-        CHECK(aw_task_storage_free(&never_room));
+        CHECK(aw_task_storage_free(&never_storage));
     }
-    CHECK_EQ(asked, 3 * 2); /* the spawn that was to fail, and join_all's */
+    CHECK_EQ(requests, 3 * 2); /* the spawn that was to fail, and join_all's */
     CHECK_EQ(aw_runtime_new(&rt, &o), -ENOMEM);
 }
 
-/* ---- Given memory ----------------------------------------------------------------------------- */
+/* ---- Memory of the caller -------------------------------------------------------------------- */
 
 TEST(memory_that_is_too_small_or_askew_is_refused) {
     static char bytes[AW_RUNTIME_SIZE + 16] __attribute__((aligned(16)));
@@ -132,7 +133,7 @@ TEST(memory_that_is_too_small_or_askew_is_refused) {
     aw_runtime_free(rt);
 }
 
-/* ---- Options ---------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static void park_only(void *data, uint64_t deadline) {
     (void)data;
@@ -154,7 +155,7 @@ TEST(options_that_make_no_sense_are_refused_and_nothing_is_left) {
     o.self_size = sizeof o;
     aw_seam seam = {.self_size = sizeof seam, .park = park_only};
     o.seam = &seam;
-    CHECK_EQ(aw_runtime_new(&rt, &o), -EINVAL); /* nobody could end that park */
+    CHECK_EQ(aw_runtime_new(&rt, &o), -EINVAL); /* nothing could end that park */
     seam = (aw_seam){.self_size = sizeof seam, .unpark = unpark_only};
     CHECK_EQ(aw_runtime_new(&rt, &o), -EINVAL);
     seam = (aw_seam){.self_size = 3};
@@ -178,10 +179,10 @@ TEST(options_of_an_older_and_shorter_kind_are_good) {
     o.allocator = memory_init(&m);
     o.budget = 1;
     o.paused = true;
-    o.self_size = offsetof(aw_runtime_options, seam); /* what follows does not count */
+    o.self_size = offsetof(aw_runtime_options, seam); /* what follows is ignored */
     CHECK_EQ(aw_runtime_new(&rt, &o), 0);
     CHECK_EQ(m.taken, 1);
-    CHECK_EQ(aw_clock_pause(rt), 0); /* it was not */
+    CHECK_EQ(aw_clock_pause(rt), 0); /* it was not paused */
     aw_runtime_free(rt);
     CHECK_EQ(memory_in_use(&m), 0);
 }
@@ -213,19 +214,19 @@ TEST(the_default_allocator_is_the_one_that_was_set) {
     CHECK_EQ(m.taken, 1);
 }
 
-/* ---- Many ------------------------------------------------------------------------------------- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
-AW_ASYNC(int, small_program, aw_sleep nap; struct probe * task; ledger ledger;
+AW_ASYNC(int, small_program, aw_sleep nap; struct probe * task; probe_state state;
          struct rounds pause;) {
     AW_BEGIN;
-    self->ledger = (ledger)LEDGER;
-    self->task = aw_spawn(probe_of(&self->ledger));
+    self->state = (probe_state)PROBE_STATE;
+    self->task = aw_spawn(probe_of(&self->state));
     AW_AWAIT(self->nap, aw_sleep_for(AW_USEC(1)));
     AW_AWAIT(self->pause, rounds(1));
     aw_task_drop(self->task);
-    ledger_finish(&self->ledger);
+    probe_finish(&self->state);
     AW_AWAIT(self->pause, rounds(2));
-    CHECK_EQ(self->ledger.discards, 1);
+    CHECK_EQ(self->state.discards, 1);
     AW_RETURN(1);
     AW_END;
 }
@@ -251,7 +252,7 @@ TEST(a_hundred_runtimes_live_side_by_side) {
     for (int i = 0; i < N; i++)
         CHECK_EQ(aw_block_on(rt[i], aw_sleep_for(AW_SEC((uint64_t)i))), 0);
     for (int i = 1; i < N; i++)
-        CHECK_GT(aw_now(rt[i]), aw_now(rt[i - 1])); /* each has a clock of its own */
+        CHECK_GT(aw_now(rt[i]), aw_now(rt[i - 1])); /* each has its own clock */
     for (int i = 0; i < N; i++)
         aw_runtime_free(rt[i]);
     CHECK_EQ(memory_in_use(&m), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A lock for readers and writers: order, downgrade, cancelling; and everybody at once. */
+ * A lock for readers and writers: order, downgrade, cancelling; and many users at once. */
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -71,11 +71,15 @@ TEST(a_writer_becomes_a_reader_and_lets_other_readers_in_but_no_writer) {
 
 TEST(unlocking_what_is_not_locked_ends_the_program) {
     aw_rwlock l = AW_RWLOCK_INIT;
-    DIES(aw_rwlock_read_unlock(&l), "a rwlock is unlocked that is not locked");
-    DIES(aw_rwlock_write_unlock(&l), "a rwlock is unlocked that is not locked");
-    DIES(aw_rwlock_downgrade(&l), "a rwlock is unlocked that is not locked");
+    DIES(aw_rwlock_read_unlock(&l), "a rwlock was unlocked that is not locked");
+    DIES(aw_rwlock_write_unlock(&l), "a rwlock was unlocked that is not locked");
+    DIES(aw_rwlock_downgrade(&l), "a rwlock was unlocked that is not locked");
     CHECK_EQ(aw_rwlock_try_read(&l), 0);
-    DIES(aw_rwlock_write_unlock(&l), "a rwlock is unlocked that is not locked");
+    DIES(aw_rwlock_write_unlock(&l), "a rwlock was unlocked that is not locked");
+    DIES(aw_rwlock_downgrade(&l), "a rwlock was unlocked that is not locked");
+    aw_rwlock_read_unlock(&l);
+    CHECK_EQ(aw_rwlock_try_write(&l), 0);
+    DIES(aw_rwlock_read_unlock(&l), "a rwlock that is locked for writing was unlocked by");
 }
 
 /* cancel-at-every-await: aw_rwlock_read */
@@ -124,12 +128,12 @@ TEST(readers_go_on_when_the_writer_before_them_is_cancelled) {
     CHECK_EQ(aw_rwlock_readers(&l), 2);
 }
 
-/* ---- Everybody at once ------------------------------------------------------------------------ */
+/* ---- Many at once ---------------------------------------------------------------------------- */
 
 typedef struct book {
     aw_rwlock lock;
     uint32_t readers, writers; /* atomic */
-    int pages[2];              /* guarded: always the same */
+    int pages[2];              /* guarded: always equal */
 } book;
 
 static void read_page(book *b) {
@@ -184,16 +188,16 @@ ON_BOTH(readers_and_writers_do_not_meet) {
     book b = {.lock = AW_RWLOCK_INIT};
     struct reads_and_writes *h[TASKS];
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
-    storm threads;
-    storm_make(&threads, 3, &random, thread_reads_and_writes, &b);
-    storm_go(&threads);
+    thread_group threads;
+    thread_group_create(&threads, 3, &random, thread_reads_and_writes, &b);
+    thread_group_go(&threads);
     for (int i = 0; i < TASKS; i++)
         h[i] = aw_spawn_on(rt, AW_CALL(reads_and_writes, .b = &b, .times = TIMES));
     for (int i = 0; i < TASKS; i++) {
         must_finish(rt, &h[i]->future);
         aw_task_drop(h[i]);
     }
-    storm_end(&threads);
+    thread_group_join(&threads);
     CHECK(is_free(&b.lock));
     CHECK_GE(b.pages[0], TASKS * TIMES / 3);
     workers_end(rt, NULL);

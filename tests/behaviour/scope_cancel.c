@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A scope that is cancelled cancels its body and its children, and waits for them: the rules of cancelling, for a
- * scope. Most are polled by hand, with a runtime that runs the children in between. */
+ * A scope that is cancelled cancels its body and its children, and waits for them: the rules of
+ * cancelling, for a scope. Most tests poll the scope directly and let a runtime run the children
+ * in between. */
 #include "support/scopes.h"
 
-struct by_hand {
+struct fixture {
     aw_runtime *rt;
     memory memory;
     aw_flag flag;
@@ -12,8 +13,8 @@ struct by_hand {
     parent_scope s;
 };
 
-/* A scope with three children that wait, and so does the body. */
-static void begin(struct by_hand *t, uint32_t workers) {
+/* A scope with a body and three children, all waiting. */
+static void begin(struct fixture *t, uint32_t workers) {
     t->rt = new_runtime(workers, &t->memory, NULL);
     t->flag = (aw_flag){0};
     for (int i = 0; i < 3; i++)
@@ -21,18 +22,18 @@ static void begin(struct by_hand *t, uint32_t workers) {
     t->own = (struct kid)KID;
     t->s = PARENT(.kids = t->kids, .n = 3, .own = &t->own);
 }
-static void start(struct by_hand *t) {
+static void start(struct fixture *t) {
     CHECK_EQ(poll_in(t->rt, &t->s.future, &t->flag), AW_PENDING);
     run_a_while(t->rt);
 }
-static void end(struct by_hand *t) {
+static void end(struct fixture *t) {
     check_kids(t->kids, 3);
     CHECK_LE(t->own.discards, 1);
     workers_end(t->rt, &t->memory);
 }
 
-/* Run the children, and cancel again when that woke it. */
-static aw_poll cancel_to_end(struct by_hand *t) {
+/* Runs the children, and cancels again whenever that woke the scope. */
+static aw_poll cancel_to_end(struct fixture *t) {
     aw_poll r;
     while ((r = CANCEL(&t->s, &t->flag)) == AW_PENDING) {
         run_a_while(t->rt);
@@ -41,10 +42,10 @@ static aw_poll cancel_to_end(struct by_hand *t) {
     return r;
 }
 
-/* ---- Unstarted -------------------------------------------------------------------------------- */
+/* ---- Unstarted ------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: AW_SCOPE */
-TEST(unstarted_it_is_gone_and_so_is_its_body) {
+TEST(unstarted_it_is_cancelled_at_once_and_so_is_its_body) {
     struct kid own = KID;
     aw_flag flag = {0};
     typedef AW_SCOPE(struct parent) scope;
@@ -78,14 +79,14 @@ TEST(unstarted_its_body_releases_its_arguments) {
     CHECK(!started);
 }
 
-/* ---- Cancelling and waiting ------------------------------------------------------------------- */
+/* ---- Cancelling and waiting ------------------------------------------------------------------ */
 
 ON_BOTH(cancelled_it_waits_until_body_and_children_are_gone) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     t.kids[1].gate.stays = 3;
     start(&t);
-    aw_poll r = CANCEL(&t.s, &t.flag); /* workers may be done with the children by then */
+    aw_poll r = CANCEL(&t.s, &t.flag); /* workers may have finished the children by then */
     if (!workers) CHECK_EQ(r, AW_PENDING);
     CHECK_EQ(t.own.gate.cancelled, 1);
     run_a_while(t.rt);
@@ -100,7 +101,7 @@ ON_BOTH(cancelled_it_waits_until_body_and_children_are_gone) {
 }
 
 ON_BOTH(a_second_cancel_changes_nothing_and_its_waker_is_the_one_that_is_woken) {
-    struct by_hand t;
+    struct fixture t;
     aw_flag other = {0};
     begin(&t, workers);
     start(&t);
@@ -120,18 +121,18 @@ ON_BOTH(a_second_cancel_changes_nothing_and_its_waker_is_the_one_that_is_woken) 
 }
 
 ON_BOTH(cancelled_after_its_body_has_ended_it_waits_for_the_children) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     gate_open(&t.own.gate);
     start(&t);
     CHECK(aw_future_finished(&t.s.body.future));
     CHECK_EQ(cancel_to_end(&t), AW_CANCELLED);
-    CHECK_EQ(t.own.discards, 1); /* of the body: it was cut */
+    CHECK_EQ(t.own.discards, 1); /* of the body: the scope was cut */
     end(&t);
 }
 
 ON_BOTH(cancelled_before_its_children_have_begun_it_waits_for_them_too) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     CHECK_EQ(poll_in(t.rt, &t.s.future, &t.flag), AW_PENDING);
     aw_poll r = CANCEL(&t.s, &t.flag);
@@ -141,7 +142,7 @@ ON_BOTH(cancelled_before_its_children_have_begun_it_waits_for_them_too) {
 }
 
 ON_BOTH(cancelled_when_all_has_ended_but_was_not_polled_it_is_ready) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     gate_open(&t.own.gate);
     start(&t);
@@ -157,11 +158,11 @@ ON_BOTH(cancelled_when_all_has_ended_but_was_not_polled_it_is_ready) {
     end(&t);
 }
 
-/* ---- Resume and cut --------------------------------------------------------------------------- */
+/* ---- Resume and cut -------------------------------------------------------------------------- */
 
 /* All of them turn out to have finished. */
 ON_BOTH(it_stands_when_body_and_children_finish_while_it_is_cancelled) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     t.own.gate.wins = true;
     t.own.result = 4;
@@ -176,7 +177,7 @@ ON_BOTH(it_stands_when_body_and_children_finish_while_it_is_cancelled) {
 }
 
 ON_BOTH(it_is_cut_when_one_child_is_and_the_value_of_its_body_is_discarded) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     t.own.gate.wins = t.kids[0].gate.wins = t.kids[2].gate.wins = true;
     start(&t);
@@ -189,7 +190,7 @@ ON_BOTH(it_is_cut_when_one_child_is_and_the_value_of_its_body_is_discarded) {
 }
 
 ON_BOTH(it_is_cut_when_its_body_is) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     for (int i = 0; i < 3; i++)
         t.kids[i].gate.wins = true;
@@ -199,7 +200,7 @@ ON_BOTH(it_is_cut_when_its_body_is) {
 }
 
 ON_BOTH(an_error_that_comes_while_it_is_cancelled_does_not_heal_a_cut) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     t.kids[0].gate.wins = true;
     t.kids[0].result = -EIO;
@@ -209,7 +210,7 @@ ON_BOTH(an_error_that_comes_while_it_is_cancelled_does_not_heal_a_cut) {
 }
 
 ON_BOTH(when_all_finish_while_it_is_cancelled_an_error_among_them_counts) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     t.own.gate.wins = true;
     for (int i = 0; i < 3; i++)
@@ -222,7 +223,7 @@ ON_BOTH(when_all_finish_while_it_is_cancelled_an_error_among_them_counts) {
     end(&t);
 }
 
-/* A body that runs on, because what it awaited had finished, and then wants one more child. */
+/* A body that goes on, because what it awaited had finished, and then spawns one more child. */
 AW_ASYNC(int, runs_on, aw_scope *scope; struct kid * kids; int *error; struct child wait;) {
     AW_BEGIN;
     AW_AWAIT(self->wait, AW_CALL(child, .kid = &self->kids[0]));
@@ -245,10 +246,10 @@ ON_BOTH(a_child_that_is_refused_while_it_is_cancelled_is_a_part_that_was_cut) {
     aw_runtime_free(rt);
 }
 
-/* ---- Decided ---------------------------------------------------------------------------------- */
+/* ---- Decided --------------------------------------------------------------------------------- */
 
 ON_BOTH(a_scope_with_an_error_only_winds_up_when_it_is_cancelled) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     t.kids[0].result = -EIO;
     t.kids[1].gate.stays = 2;
@@ -263,8 +264,8 @@ ON_BOTH(a_scope_with_an_error_only_winds_up_when_it_is_cancelled) {
     end(&t);
 }
 
-ON_BOTH(an_error_that_was_there_before_the_cancel_decides_though_nobody_had_looked) {
-    struct by_hand t;
+ON_BOTH(an_error_before_the_cancel_decides_although_it_was_not_polled) {
+    struct fixture t;
     begin(&t, workers);
     t.kids[0].result = -EIO;
     start(&t);
@@ -275,7 +276,7 @@ ON_BOTH(an_error_that_was_there_before_the_cancel_decides_though_nobody_had_look
     end(&t);
 }
 
-/* ---- Cleanup ---------------------------------------------------------------------------------- */
+/* ---- Cleanup --------------------------------------------------------------------------------- */
 
 /* Its cleanup awaits a scope, which is polled and not cancelled. */
 AW_ASYNC(int, cleans_up, struct kid *kids; int *result; aw_never never;
@@ -313,9 +314,9 @@ ON_BOTH(in_cleanup_it_is_polled_also_by_a_second_cancel) {
     aw_runtime_free(rt);
 }
 
-/* ---- The parent is cancelled ------------------------------------------------------------------ */
+/* ---- The parent is cancelled ----------------------------------------------------------------- */
 
-/* Children that use what they borrow to the last. */
+/* Children that use what they borrow until their end. */
 AW_ASYNC(int, user, uint32_t *alive; aw_never never;) {
     AW_BEGIN;
     CHECK_EQ(LOAD(*self->alive), 1);
@@ -366,7 +367,7 @@ ON_BOTH(children_end_before_the_frame_that_they_borrow_from) {
     workers_end(rt, &m);
 }
 
-/* A body that fails its task fails the one of who awaits the scope. */
+/* A body that fails its task fails the task that awaits the scope. */
 AW_ASYNC(int, fails, aw_scope *scope; struct kid * kids;) {
     AW_BEGIN;
     spawn_kids(self->scope, self->kids, 2, false);
@@ -390,7 +391,7 @@ ON_BOTH(a_body_that_fails_its_task_takes_the_children_with_it) {
     aw_runtime_free(rt);
 }
 
-/* ---- In a timeout and a select ---------------------------------------------------------------- */
+/* ---- In a timeout and a select --------------------------------------------------------------- */
 
 AW_ASYNC(int, patient, struct kid *kids; AW_TIMEOUT(parent_scope) t;) {
     AW_BEGIN;
@@ -405,7 +406,8 @@ ON_BOTH(a_timeout_around_it_ends_the_children_first) {
     check_kids(kids, 2);
     for (int i = 2; i < 4; i++)
         kids[i].gate.wins = true;
-    CHECK_EQ(RUN(rt, AW_CALL(patient, .kids = kids + 2)), 0); /* they finished while cancelled */
+    /* They finished while they were cancelled. */
+    CHECK_EQ(RUN(rt, AW_CALL(patient, .kids = kids + 2)), 0);
     check_kids(kids + 2, 2);
     aw_runtime_free(rt);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A scope ends when its body and all children have. Children borrow, on any worker. */
+ * A scope ends when its body and all children have ended. Children borrow, on any worker. */
 #include "support/scopes.h"
 
-/* ---- Borrowing -------------------------------------------------------------------------------- */
+/* ---- Borrowing ------------------------------------------------------------------------------- */
 
 enum { MANY = 100 };
 
@@ -38,7 +38,7 @@ AW_ASYNC(int, borrower, int values[MANY]; AW_SCOPE(struct put_all) s;) {
     AW_RETURN(sum_of(self->values));
     AW_END;
 }
-ON_BOTH(children_write_into_the_frame_of_who_awaits_the_scope) {
+ON_BOTH(children_write_into_the_frame_that_awaits_the_scope) {
     memory m;
     aw_runtime *rt = new_runtime(workers, &m, NULL);
     for (int i = 0; i < test_scale(100); i++)
@@ -73,7 +73,7 @@ ON_BOTH(children_write_into_the_locals_of_a_fiber_that_awaits_the_scope) {
     workers_end(rt, &m);
 }
 
-/* Each waits, blocking its worker, until the other is there: that takes two. */
+/* Blocks its worker until the other one arrives: that takes two workers. */
 AW_ASYNC(int, meet, pthread_barrier_t *barrier;) {
     AW_BEGIN;
     pthread_barrier_wait(self->barrier);
@@ -98,7 +98,7 @@ TEST(children_run_on_several_workers_at_once) {
     pthread_barrier_destroy(&barrier);
 }
 
-/* ---- When it ends ----------------------------------------------------------------------------- */
+/* ---- When it ends ---------------------------------------------------------------------------- */
 
 ON_BOTH(it_waits_for_the_children_when_its_body_has_ended) {
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
@@ -110,7 +110,7 @@ ON_BOTH(it_waits_for_the_children_when_its_body_has_ended) {
     run_a_while(rt);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(aw_scope_count(s.body.scope), 3 - i);
-        CHECK(!aw_flag_take(&flag)); /* only the last one wakes */
+        CHECK(!aw_flag_take(&flag)); /* only the last child wakes the scope */
         gate_open(&kids[i].gate);
         run_a_while(rt);
     }
@@ -156,7 +156,7 @@ TEST(without_children_it_is_its_body) {
     CHECK_EQ(s.body.out, 7);
 }
 
-/* Each spawns two more until they are deep enough. */
+/* Each spawns two more, down to the given depth. */
 AW_ASYNC(int, branch, aw_scope *scope; uint32_t * count; int depth;) {
     AW_BEGIN;
     ADD(*self->count, 1);
@@ -180,7 +180,7 @@ ON_BOTH(children_spawn_into_the_scope_after_its_body_has_ended) {
     workers_end(rt, &m);
 }
 
-/* ---- What is over when it ends ---------------------------------------------------------------- */
+/* ---- What is released when it ends ----------------------------------------------------------- */
 
 static aw_local mark;
 static void release_mark(void *at) {
@@ -212,7 +212,7 @@ ON_BOTH(what_belongs_to_its_children_is_released_before_it_ends) {
     aw_runtime_free(rt);
 }
 
-/* As many as there may be: when a scope has ended there is room for the next. */
+/* As many as the limit allows: when a scope has ended there are permits for the next. */
 AW_ASYNC(int, one_after_the_other, int left; uint32_t released; AW_SCOPE(struct mark_all) s;) {
     AW_BEGIN;
     while (self->left-- > 0) {
@@ -222,7 +222,7 @@ AW_ASYNC(int, one_after_the_other, int left; uint32_t released; AW_SCOPE(struct 
     AW_RETURN(0);
     AW_END;
 }
-ON_BOTH(places_among_max_tasks_are_free_when_it_has_ended) {
+ON_BOTH(permits_of_max_tasks_are_free_when_it_has_ended) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     o.flavour = workers ? AW_MULTI_THREAD : AW_CURRENT_THREAD;
@@ -246,9 +246,9 @@ ON_BOTH(outputs_of_children_are_discarded_once) {
     aw_runtime_free(rt);
 }
 
-/* ---- Nested, and elsewhere -------------------------------------------------------------------- */
+/* ---- Nested, and on other threads ------------------------------------------------------------ */
 
-/* A task with a scope of its own, in which each child has one. */
+/* A task with a scope in which each child has a scope of its own. */
 struct tree {
     AW_FRAME(int);
     int depth;
@@ -320,7 +320,7 @@ TEST(a_plain_thread_awaits_a_scope_that_another_thread_runs) {
     aw_runtime_free(h.rt);
 }
 
-/* ---- Looking at it ---------------------------------------------------------------------------- */
+/* ---- Describing it --------------------------------------------------------------------------- */
 
 ON_BOTH(its_children_are_listed_by_name) {
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
@@ -353,7 +353,7 @@ AW_ASYNC(int, forgetful, aw_scope *scope;) {
     AW_END;
 }
 typedef AW_SCOPE(struct forgetful) forgetful_scope;
-ON_BOTH(a_scope_whose_child_can_never_end_is_a_deadlock) {
+ON_BOTH(a_scope_with_a_child_that_can_never_end_is_a_deadlock) {
     kept_log log = KEPT_LOG;
     aw_runtime *rt = new_runtime(workers, NULL, &log);
     CHECK_EQ(aw_block_on(rt, AW_SCOPE_OF(forgetful_scope, AW_CALL(forgetful))), -EDEADLK);
@@ -363,7 +363,7 @@ ON_BOTH(a_scope_whose_child_can_never_end_is_a_deadlock) {
     aw_runtime_free(rt);
 }
 
-/* What it counted while it waited is taken back. */
+/* Waits that were counted while the scope was awaited are uncounted again. */
 AW_ASYNC(int, forgets, int values[MANY]; AW_SCOPE(struct put_all) s; aw_poll_fn lost;) {
     AW_BEGIN;
     AW_AWAIT_SCOPE(self->s, AW_CALL(put_all, .into = self->values));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first error cancels the rest, and is what the scope returns. Spawns that fail tell who spawns. */
+ * The first error cancels the rest, and is what the scope returns. A failed spawn returns its
+ * error to the spawner. */
 #include "support/scopes.h"
 
-/* ---- The first error -------------------------------------------------------------------------- */
+/* ---- The first error ------------------------------------------------------------------------- */
 
 static void one_of_three(uint32_t workers, bool fails, bool fibers) {
     memory m;
@@ -90,7 +91,7 @@ ON_BOTH(of_two_errors_the_first_counts) {
     aw_runtime_free(rt);
 }
 
-/* Negative, but no errno. */
+/* Negative, but not an errno. */
 AW_ASYNC(double, below_zero) {
     AW_BEGIN;
     AW_RETURN(-1.5);
@@ -109,7 +110,7 @@ ON_BOTH(an_output_that_carries_no_error_is_none) {
     aw_runtime_free(rt);
 }
 
-/* The discard of a child may leave nothing of its output. */
+/* The discard of a child may overwrite its output. */
 struct wiped {
     AW_FRAME(int);
 };
@@ -134,7 +135,7 @@ ON_BOTH(an_output_is_looked_at_before_it_is_discarded) {
     aw_runtime_free(rt);
 }
 
-/* ---- Ending ----------------------------------------------------------------------------------- */
+/* ---- Ending ---------------------------------------------------------------------------------- */
 
 /* Spawns when it is cancelled. */
 AW_ASYNC(int, late, aw_scope *scope; struct kid * kid; int *error; aw_never never;) {
@@ -176,7 +177,7 @@ ON_BOTH(nothing_is_spawned_into_a_scope_that_is_ending) {
     workers_end(rt, &m);
 }
 
-/* ---- Spawns that fail ------------------------------------------------------------------------- */
+/* ---- Spawns that fail ------------------------------------------------------------------------ */
 
 AW_ASYNC(int, greedy, aw_scope *scope; struct kid * kids; int *errors; int n; memory * m;) {
     AW_BEGIN;
@@ -245,7 +246,7 @@ TEST(without_a_runtime_children_are_refused) {
     CHECK_EQ(kids[0].unstarted, 1);
 }
 
-/* ---- The runtime of the children ends --------------------------------------------------------- */
+/* ---- The runtime of the children ends -------------------------------------------------------- */
 
 ON_BOTH(children_that_their_runtime_cancels_are_an_error_of_the_scope) {
     aw_runtime *rt = new_runtime(workers, NULL, NULL);

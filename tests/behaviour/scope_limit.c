@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * A limit on how many children of a scope run at once, and waiting for room. */
+ * A limit on how many children of a scope run at once, and waiting for a slot. */
 #include "support/scopes.h"
 
-/* ---- The limit holds -------------------------------------------------------------------------- */
+/* ---- The limit holds ------------------------------------------------------------------------- */
 
 struct load {
-    uint32_t now, most, done; /* atomic */
+    uint32_t now, max, done; /* atomic */
 };
 static void load_begin(struct load *l) {
-    uint32_t now = ADD(l->now, 1) + 1, most = LOAD(l->most);
-    while (now > most && !__atomic_compare_exchange_n(&l->most, &most, now, false, __ATOMIC_ACQ_REL,
-                                                      __ATOMIC_ACQUIRE))
+    uint32_t now = ADD(l->now, 1) + 1, max = LOAD(l->max);
+    while (now > max && !__atomic_compare_exchange_n(&l->max, &max, now, false, __ATOMIC_ACQ_REL,
+                                                     __ATOMIC_ACQUIRE))
         ;
 }
 AW_ASYNC(int, job, struct load *load; int yields;) {
@@ -33,14 +33,14 @@ AW_FIBER(int, stack_job, struct load *load; int yields;) {
     return 0;
 }
 AW_ASYNC(int, jobs, aw_scope *scope; struct load * load; uint32_t limit; int i; bool polite;
-         aw_scope_room_future room;) {
+         aw_scope_slot_future slot;) {
     AW_BEGIN;
     aw_scope_limit(self->scope, self->limit);
     for (; self->i < 200; self->i++) {
         if (self->polite) {
-            AW_AWAIT(self->room, aw_scope_room(self->scope));
-            CHECK_EQ(self->room.out, 0);
-            CHECK_LT(aw_scope_count(self->scope), self->limit); /* only this one spawns */
+            AW_AWAIT(self->slot, aw_scope_slot(self->scope));
+            CHECK_EQ(self->slot.out, 0);
+            CHECK_LT(aw_scope_count(self->scope), self->limit); /* only this task spawns */
         }
         CHECK_EQ(self->i % 4 == 0
                      ? aw_scope_spawn(self->scope,
@@ -63,29 +63,29 @@ static void limited(uint32_t workers, bool polite) {
         CHECK_EQ(aw_block_on(rt, AW_SCOPE_OF(jobs_scope, body)), 0);
         CHECK_EQ(load.now, 0);
         CHECK_EQ(load.done, 200);
-        CHECK_LE(load.most, limit);
-        if (!workers) CHECK_EQ(load.most, limit);
+        CHECK_LE(load.max, limit);
+        if (!workers) CHECK_EQ(load.max, limit);
     }
     workers_end(rt, &m);
 }
 ON_BOTH(no_more_children_run_than_the_limit) {
     limited(workers, false);
 }
-ON_BOTH(who_waits_for_room_has_no_child_that_waits) {
+ON_BOTH(a_body_that_waits_for_slots_has_no_waiting_child) {
     limited(workers, true);
 }
 
-/* ---- One by one ------------------------------------------------------------------------------- */
+/* ---- One by one ------------------------------------------------------------------------------ */
 
 /* Three children, of which one may run, and a body that waits. */
-struct by_hand {
+struct fixture {
     aw_runtime *rt;
     memory memory;
     aw_flag flag;
     struct kid kids[3], own;
     parent_scope s;
 };
-static void begin(struct by_hand *t, uint32_t workers) {
+static void begin(struct fixture *t, uint32_t workers) {
     t->rt = new_runtime(workers, &t->memory, NULL);
     t->flag = (aw_flag){0};
     for (int i = 0; i < 3; i++)
@@ -95,11 +95,11 @@ static void begin(struct by_hand *t, uint32_t workers) {
     CHECK_EQ(poll_in(t->rt, &t->s.future, &t->flag), AW_PENDING);
     run_a_while(t->rt);
 }
-static void end(struct by_hand *t) {
+static void end(struct fixture *t) {
     check_kids(t->kids, 3);
     workers_end(t->rt, &t->memory);
 }
-static aw_poll cancel_to_end(struct by_hand *t) {
+static aw_poll cancel_to_end(struct fixture *t) {
     aw_poll r;
     while ((r = CANCEL(&t->s, &t->flag)) == AW_PENDING) {
         run_a_while(t->rt);
@@ -107,12 +107,12 @@ static aw_poll cancel_to_end(struct by_hand *t) {
     }
     return r;
 }
-static int begun(const struct by_hand *t) {
+static int begun(const struct fixture *t) {
     return (int)(LOAD(t->kids[0].begun) + LOAD(t->kids[1].begun) + LOAD(t->kids[2].begun));
 }
 
 ON_BOTH(a_child_begins_when_the_one_before_it_has_ended) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(begun(&t), i + 1);
@@ -126,8 +126,8 @@ ON_BOTH(a_child_begins_when_the_one_before_it_has_ended) {
     end(&t);
 }
 
-ON_BOTH(children_that_wait_for_a_place_are_cancelled_unstarted) {
-    struct by_hand t;
+ON_BOTH(children_that_wait_for_a_slot_are_cancelled_unstarted) {
+    struct fixture t;
     begin(&t, workers);
     CHECK_EQ(cancel_to_end(&t), AW_CANCELLED);
     CHECK_EQ(begun(&t), 1);
@@ -135,8 +135,8 @@ ON_BOTH(children_that_wait_for_a_place_are_cancelled_unstarted) {
     end(&t);
 }
 
-ON_BOTH(an_error_cancels_those_that_wait_for_a_place) {
-    struct by_hand t;
+ON_BOTH(an_error_cancels_children_that_wait_for_a_slot) {
+    struct fixture t;
     begin(&t, workers);
     t.kids[0].result = -EIO;
     gate_open(&t.kids[0].gate);
@@ -152,22 +152,22 @@ ON_BOTH(an_error_cancels_those_that_wait_for_a_place) {
 }
 
 ON_BOTH(a_limit_that_is_raised_lets_more_begin) {
-    struct by_hand t;
+    struct fixture t;
     begin(&t, workers);
-    CHECK_EQ(aw_scope_try_room(t.s.body.scope), -EAGAIN);
+    CHECK_EQ(aw_scope_try_slot(t.s.body.scope), -EAGAIN);
     aw_scope_limit(t.s.body.scope, 2);
     run_a_while(t.rt);
     CHECK_EQ(begun(&t), 2);
     aw_scope_limit(t.s.body.scope, 0);
     run_a_while(t.rt);
     CHECK_EQ(begun(&t), 3);
-    CHECK_EQ(aw_scope_try_room(t.s.body.scope), 0);
+    CHECK_EQ(aw_scope_try_slot(t.s.body.scope), 0);
     CHECK_EQ(cancel_to_end(&t), AW_CANCELLED);
     end(&t);
 }
 
-ON_BOTH(a_runtime_that_ends_ends_those_that_wait_for_a_place) {
-    struct by_hand t;
+ON_BOTH(a_runtime_that_ends_ends_children_that_wait_for_a_slot) {
+    struct fixture t;
     begin(&t, workers);
     aw_runtime_free(t.rt);
     CHECK(aw_flag_take(&t.flag));
@@ -177,29 +177,29 @@ ON_BOTH(a_runtime_that_ends_ends_those_that_wait_for_a_place) {
     CHECK_EQ(memory_in_use(&t.memory), 0);
 }
 
-/* ---- Waiting for room: cancelled everywhere --------------------------------------------------- */
+/* ---- Waiting for a slot: cancelled in every state -------------------------------------------- */
 
-ON_BOTH(a_wait_for_room_that_never_began_is_gone_at_once) {
-    struct by_hand t;
+ON_BOTH(a_wait_for_a_slot_that_never_began_is_cancelled_at_once) {
+    struct fixture t;
     aw_flag flag = {0};
     begin(&t, workers);
-    aw_scope_room_future room = aw_scope_room(t.s.body.scope);
-    CHECK_EQ(CANCEL(&room, &flag), AW_CANCELLED);
+    aw_scope_slot_future slot = aw_scope_slot(t.s.body.scope);
+    CHECK_EQ(CANCEL(&slot, &flag), AW_CANCELLED);
     CHECK_EQ(cancel_to_end(&t), AW_CANCELLED);
     end(&t);
 }
 
-ON_BOTH(a_wait_for_room_that_is_cancelled_is_told_nothing) {
-    struct by_hand t;
+ON_BOTH(a_wait_for_a_slot_that_is_cancelled_is_not_woken) {
+    struct fixture t;
     aw_flag flag = {0}, other = {0};
     begin(&t, workers);
-    aw_scope_room_future room = aw_scope_room(t.s.body.scope),
-                         stays = aw_scope_room(t.s.body.scope);
-    CHECK_EQ(POLL(&room, &flag), AW_PENDING);
+    aw_scope_slot_future slot = aw_scope_slot(t.s.body.scope),
+                         stays = aw_scope_slot(t.s.body.scope);
+    CHECK_EQ(POLL(&slot, &flag), AW_PENDING);
     CHECK_EQ(POLL(&stays, &other), AW_PENDING);
-    CHECK_EQ(CANCEL(&room, &flag), AW_CANCELLED);
+    CHECK_EQ(CANCEL(&slot, &flag), AW_CANCELLED);
     for (int i = 0; i < 3; i++) {
-        CHECK(!aw_flag_take(&other)); /* there are some that wait for a place */
+        CHECK(!aw_flag_take(&other)); /* children are still waiting for a slot */
         gate_open(&t.kids[i].gate);
         run_a_while(t.rt);
     }
@@ -211,36 +211,36 @@ ON_BOTH(a_wait_for_room_that_is_cancelled_is_told_nothing) {
     end(&t);
 }
 
-ON_BOTH(a_wait_for_room_that_was_told_answers_ready_to_a_cancel) {
-    struct by_hand t;
+ON_BOTH(a_wait_for_a_slot_that_was_woken_answers_ready_to_a_cancel) {
+    struct fixture t;
     aw_flag flag = {0};
     begin(&t, workers);
-    aw_scope_room_future room = aw_scope_room(t.s.body.scope);
-    CHECK_EQ(POLL(&room, &flag), AW_PENDING);
+    aw_scope_slot_future slot = aw_scope_slot(t.s.body.scope);
+    CHECK_EQ(POLL(&slot, &flag), AW_PENDING);
     aw_scope_limit(t.s.body.scope, 4);
     CHECK(aw_flag_take(&flag));
-    CHECK_EQ(CANCEL(&room, &flag), AW_READY);
-    CHECK_EQ(room.out, 0);
+    CHECK_EQ(CANCEL(&slot, &flag), AW_READY);
+    CHECK_EQ(slot.out, 0);
     CHECK_EQ(cancel_to_end(&t), AW_CANCELLED);
     end(&t);
 }
 
-/* More than can be woken at once. */
-ON_BOTH(all_that_wait_for_room_are_told_when_the_scope_ends) {
-    struct by_hand t;
+/* More than one batch of wakes. */
+ON_BOTH(all_waits_for_a_slot_are_woken_when_the_scope_ends) {
+    struct fixture t;
     aw_flag flags[20] = {{0}};
-    aw_scope_room_future rooms[20];
+    aw_scope_slot_future slots[20];
     begin(&t, workers);
     for (int i = 0; i < 20; i++) {
-        rooms[i] = aw_scope_room(t.s.body.scope);
-        CHECK_EQ(POLL(&rooms[i], &flags[i]), AW_PENDING);
+        slots[i] = aw_scope_slot(t.s.body.scope);
+        CHECK_EQ(POLL(&slots[i], &flags[i]), AW_PENDING);
     }
-    aw_poll r = CANCEL(&t.s, &t.flag); /* workers may be done with the children by then */
+    aw_poll r = CANCEL(&t.s, &t.flag); /* workers may have finished the children by then */
     if (!workers) CHECK_EQ(r, AW_PENDING);
     for (int i = 0; i < 20; i++) {
         CHECK(aw_flag_take(&flags[i]));
-        CHECK_EQ(POLL(&rooms[i], &flags[i]), AW_READY);
-        CHECK_EQ(rooms[i].out, -ECANCELED);
+        CHECK_EQ(POLL(&slots[i], &flags[i]), AW_READY);
+        CHECK_EQ(slots[i].out, -ECANCELED);
     }
     run_a_while(t.rt);
     if (r == AW_PENDING) r = cancel_to_end(&t);

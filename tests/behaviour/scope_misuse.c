@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Leaving a scope without waiting for it is caught, whoever leaves it, and so is spawning into one that is over. What only looks
- * like that is not. Death tests fork, so they make their runtimes afterwards. */
+ * Leaving a scope without awaiting it is caught, whatever leaves it, and so is spawning into a
+ * scope that has ended. Legal uses that look similar are not reported. Death tests fork, so they
+ * create their runtimes afterwards. */
 #include "support/scopes.h"
 
 ALL_ON_THIS_THREAD("a death test forks, and its child has only the thread that forked");
@@ -12,7 +13,7 @@ static parent_scope waiting(void) {
     return PARENT(.kids = &kid, .n = 1);
 }
 
-/* Polls a scope once, and then awaits another one in its place. */
+/* Polls a scope once, and then overwrites it with another one. */
 AW_ASYNC(int, overwrites, parent_scope s;) {
     AW_BEGIN;
     self->s = waiting();
@@ -23,7 +24,7 @@ AW_ASYNC(int, overwrites, parent_scope s;) {
 }
 TEST(a_scope_that_is_overwritten_while_it_runs_is_caught) {
     DIES((void)aw_run(AW_CALL(overwrites)), "scope_misuse.c:");
-    DIES((void)aw_run(AW_CALL(overwrites)), "an await puts a future where 'scope' still runs");
+    DIES((void)aw_run(AW_CALL(overwrites)), "this await overwrites future 'scope'");
 }
 
 static void free_box_of_a_scope(void) {
@@ -37,7 +38,7 @@ TEST(a_box_with_a_scope_that_runs_is_not_freed) {
     DIES(free_box_of_a_scope(), "a box with a running 'scope' was freed");
 }
 
-/* The frame is used for something else. */
+/* The frame is reused for something else. */
 static void leave(void) {
     aw_runtime *rt = new_runtime(0, NULL, NULL);
     aw_flag flag = {0};
@@ -48,7 +49,7 @@ static void leave(void) {
     gate_open(&kid.gate);
     run_a_while(rt);
 }
-TEST(a_child_whose_scope_is_gone_says_where_it_was_spawned) {
+TEST(a_child_without_its_scope_reports_where_it_was_spawned) {
     DIES(leave(), "scopes.h:");
     DIES(leave(), "the scope was left while 'child', spawned here, still ran");
 }
@@ -94,9 +95,9 @@ TEST(a_scope_that_is_moved_is_caught) {
     DIES(move_it(), "future 'scope' was moved after its first poll");
 }
 
-/* ---- Who ends while a scope in its memory is open --------------------------------------------- */
+/* ---- What ends while a scope in its memory is open ------------------------------------------- */
 
-#define LEFT "while something in its frame was open"
+#define STILL_OPEN "while something in its frame was open"
 
 /* In a task of a new runtime. */
 #define RUN_ON_NEW(workers, ...)                                                                   \
@@ -122,7 +123,7 @@ AW_ASYNC(int, leaves, parent_scope s;) {
 }
 ON_BOTH(a_function_that_returns_while_its_scope_runs_is_caught) {
     LEAVES(workers, "scope_misuse.c:", AW_CALL(leaves));
-    LEAVES(workers, "async function 'leaves' has ended " LEFT, AW_CALL(leaves));
+    LEAVES(workers, "async function 'leaves' has ended " STILL_OPEN, AW_CALL(leaves));
     LEAVES(workers, "scope: 1 child: task", AW_CALL(leaves));
 }
 
@@ -134,10 +135,10 @@ AW_ASYNC(int, calls, struct leaves callee; aw_never never;) {
     AW_END;
 }
 ON_BOTH(a_function_that_leaves_a_scope_is_caught_also_where_the_task_goes_on) {
-    LEAVES(workers, "async function 'leaves' has ended " LEFT, AW_CALL(calls));
+    LEAVES(workers, "async function 'leaves' has ended " STILL_OPEN, AW_CALL(calls));
 }
 
-/* Cancelled, it forgets the scope in its cleanup. */
+/* When it is cancelled, its cleanup forgets the scope. */
 AW_ASYNC(int, forgets, parent_scope s; aw_never never;) {
     AW_BEGIN;
     self->s = waiting();
@@ -148,41 +149,40 @@ AW_ASYNC(int, forgets, parent_scope s; aw_never never;) {
 }
 typedef AW_TIMEOUT(struct forgets) forgets_for;
 ON_BOTH(a_function_that_is_cancelled_while_its_scope_runs_is_caught) {
-    LEAVES(workers, "async function 'forgets' has ended " LEFT,
+    LEAVES(workers, "async function 'forgets' has ended " STILL_OPEN,
            AW_TIMEOUT_OF(forgets_for, AW_MSEC(1), AW_CALL(forgets)));
 }
 
-/* The same by hand: ready at its second poll. */
-struct by_hand {
+/* The same in a future without a frame: ready at its second poll. */
+struct plain {
     aw_future future;
     int out;
     parent_scope s;
 };
-static aw_poll by_hand_poll(aw_future *self, aw_cx *cx) {
-    struct by_hand *h = (struct by_hand *)self;
+static aw_poll plain_poll(aw_future *self, aw_cx *cx) {
+    struct plain *h = (struct plain *)self;
     if (self->state++) return AW_READY;
     CHECK_EQ(aw_future_poll(&h->s.future, cx), AW_PENDING);
     aw_cx_yield(cx);
     return AW_PENDING;
 }
-static const aw_future_type by_hand_type = {AW_TYPE_OF(struct by_hand, "by_hand"),
-                                            .poll = by_hand_poll};
-static struct by_hand by_hand(void) {
-    return (struct by_hand){.future = AW_FUTURE_INIT(&by_hand_type), .s = waiting()};
+static const aw_future_type plain_type = {AW_TYPE_OF(struct plain, "plain"), .poll = plain_poll};
+static struct plain plain(void) {
+    return (struct plain){.future = AW_FUTURE_INIT(&plain_type), .s = waiting()};
 }
-ON_BOTH(a_future_by_hand_that_ends_while_its_scope_runs_is_caught) {
-    DIES(RUN_ON_NEW(workers, by_hand()), "'by_hand' (spawned at ");
-    DIES(RUN_ON_NEW(workers, by_hand()), "scope_misuse.c:");
-    DIES((void)aw_block_on(new_runtime(workers, NULL, NULL), by_hand()),
-         "the main future 'by_hand' has ended");
-    LEAVES(workers, LEFT, by_hand());
-    LEAVES(workers, "scope: 1 child: task", by_hand());
+ON_BOTH(a_plain_future_that_ends_while_its_scope_runs_is_caught) {
+    DIES(RUN_ON_NEW(workers, plain()), "'plain' (spawned at ");
+    DIES(RUN_ON_NEW(workers, plain()), "scope_misuse.c:");
+    DIES((void)aw_block_on(new_runtime(workers, NULL, NULL), plain()),
+         "the main future 'plain' has ended");
+    LEAVES(workers, STILL_OPEN, plain());
+    LEAVES(workers, "scope: 1 child: task", plain());
 }
 
-/* What lies in a composite is found at the end of the task: its size is known there. */
-typedef AW_TIMEOUT(struct by_hand) by_hand_for;
-ON_BOTH(a_future_by_hand_in_a_composite_that_leaves_a_scope_is_caught_when_the_task_ends) {
-    DIES(RUN_ON_NEW(workers, AW_TIMEOUT_OF(by_hand_for, AW_SEC(9), by_hand())), LEFT);
+/* A scope inside a composite is found at the end of the task, where the size is known. */
+typedef AW_TIMEOUT(struct plain) plain_for;
+ON_BOTH(a_plain_future_in_a_composite_that_leaves_a_scope_is_caught_when_the_task_ends) {
+    DIES(RUN_ON_NEW(workers, AW_TIMEOUT_OF(plain_for, AW_SEC(9), plain())), STILL_OPEN);
 }
 
 AW_FIBER(int, fiber_leaves) {
@@ -197,9 +197,9 @@ ON_BOTH(a_fiber_that_returns_while_a_scope_of_its_locals_runs_is_caught) {
            AW_CALL(fiber_leaves));
 }
 
-/* ---- Who may end all the same ----------------------------------------------------------------- */
+/* ---- What may end all the same --------------------------------------------------------------- */
 
-/* One task polls a scope, and ends when another one has polled it, too, and goes on with it. */
+/* One task polls a scope, and ends when another one has polled it too and goes on with it. */
 struct relay {
     aw_future *at;
     aw_notify begun, taken;
@@ -210,7 +210,7 @@ AW_ASYNC(int, begins, struct relay *relay; aw_notified taken;) {
     CHECK_EQ(aw_future_poll(self->relay->at, cx), AW_PENDING);
     aw_notify_one(&self->relay->begun);
     AW_AWAIT(self->taken, aw_notify_wait(&self->relay->taken));
-    CHECK_EQ(cx->meter->opened, 1); /* so that it looks at its frame */
+    CHECK_EQ(cx->meter->borrows, 1); /* so that it checks its frame */
     AW_RETURN(0);
     AW_END;
 }
@@ -235,7 +235,7 @@ AW_ASYNC(int, goes_on, struct relay *relay; aw_notified begun; struct rest rest;
     AW_BEGIN;
     AW_AWAIT(self->begun, aw_notify_wait(&self->relay->begun));
     AW_AWAIT(self->rest, (struct rest){AW_FUTURE_INIT(&rest_type), 0, self->relay});
-    CHECK_EQ(cx->meter->opened, 0);
+    CHECK_EQ(cx->meter->borrows, 0);
     AW_RETURN(0);
     AW_END;
 }
@@ -261,7 +261,7 @@ ON_BOTH(a_scope_in_a_box_may_be_begun_by_one_task_and_ended_by_another) {
     aw_box_free(&box);
 }
 
-/* Functions end in the body of a scope, scopes end in it, and what held one before is used again. */
+/* Functions and scopes end inside the body of a scope, and memory that held a scope is reused. */
 AW_ASYNC(int, nothing) {
     AW_BEGIN;
     AW_YIELD;
@@ -299,11 +299,12 @@ ON_BOTH(scopes_that_are_waited_for_are_not_reported) {
     workers_end(rt, NULL);
 }
 
-/* The count is no more than a hint, and goes back to nothing where scopes are ended by who began them. */
+/* The count is no more than a hint. It returns to zero if each scope is ended by the task that
+ * began it. */
 AW_ASYNC(int, counts, AW_SCOPE(struct busy) s;) {
     AW_BEGIN;
     AW_AWAIT_SCOPE(self->s, AW_CALL(busy));
-    CHECK_EQ(cx->meter->opened, 0);
+    CHECK_EQ(cx->meter->borrows, 0);
     AW_RETURN(0);
     AW_END;
 }

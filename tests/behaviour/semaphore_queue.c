@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Semaphore, polled by hand: order, closing, overflow, and that a permit is passed on by who cannot use it. */
+ * Semaphore, polled directly by the test: order, closing, overflow, and a permit that a waiter
+ * cannot use goes to the next one. */
 #include "test.h"
 
 #include <errno.h>
@@ -13,9 +14,9 @@ static bool is_empty(const aw_semaphore *s) {
     return s->waiters.first == NULL && s->waiters.last == NULL && s->lock == 0;
 }
 
-/* ---- Permits ---------------------------------------------------------------------------------- */
+/* ---- Permits --------------------------------------------------------------------------------- */
 
-TEST(permits_that_are_there_are_had_at_once) {
+TEST(available_permits_are_acquired_at_once) {
     aw_semaphore s = AW_SEMAPHORE_INIT(3);
     aw_flag flag = {0};
     aw_acquire a = aw_semaphore_acquire(&s, 2), b = aw_semaphore_acquire(&s, 1);
@@ -30,7 +31,7 @@ TEST(permits_that_are_there_are_had_at_once) {
     CHECK(!aw_flag_take(&flag));
 }
 
-TEST(no_permit_at_all_can_be_had_always) {
+TEST(zero_permits_can_always_be_acquired) {
     aw_semaphore s = aw_semaphore_of(0);
     aw_flag flag = {0};
     aw_acquire none = aw_semaphore_acquire(&s, 0);
@@ -56,7 +57,17 @@ TEST(more_permits_than_there_can_be_are_refused) {
     CHECK_EQ(aw_semaphore_available(&s), 0);
 }
 
-TEST(an_overflow_is_refused_too_when_somebody_waits) {
+TEST(a_semaphore_of_more_permits_than_there_can_be_dies_with_a_message) {
+    uint32_t permits = AW_SEMAPHORE_MAX;
+    aw_semaphore s = aw_semaphore_of(permits), same = AW_SEMAPHORE_INIT(AW_SEMAPHORE_MAX);
+    CHECK_EQ(aw_semaphore_available(&s), AW_SEMAPHORE_MAX);
+    CHECK_EQ(aw_semaphore_available(&same), AW_SEMAPHORE_MAX);
+    DIES(aw_semaphore_of(permits + 1), "tests/behaviour/semaphore_queue.c:");
+    DIES(aw_semaphore_of(permits + 1), "a semaphore of 1073741824 permits: at most 1073741823");
+    DIES(aw_semaphore_of(UINT64_C(1) << 32), "a semaphore of 4294967296 permits");
+}
+
+TEST(an_overflow_is_refused_while_a_waiter_is_queued_too) {
     aw_semaphore s = AW_SEMAPHORE_INIT(2);
     aw_flag flag = {0};
     aw_acquire big = aw_semaphore_acquire(&s, AW_SEMAPHORE_MAX);
@@ -69,9 +80,9 @@ TEST(an_overflow_is_refused_too_when_somebody_waits) {
     CHECK(is_empty(&s));
 }
 
-/* ---- Order ------------------------------------------------------------------------------------ */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
-TEST(each_permit_goes_to_the_one_that_has_waited_longest) {
+TEST(each_permit_goes_to_the_longest_waiter) {
     static aw_acquire w[WAITERS];
     static aw_flag flags[WAITERS];
     aw_semaphore s = AW_SEMAPHORE_INIT(0);
@@ -93,7 +104,7 @@ TEST(a_wait_begins_at_its_first_poll) {
     aw_semaphore s = AW_SEMAPHORE_INIT(0);
     aw_flag flag = {0};
     aw_acquire early = aw_semaphore_acquire(&s, 1), late = aw_semaphore_acquire(&s, 1);
-    CHECK_EQ(POLL(&late, &flag), AW_PENDING); /* made second, polled first */
+    CHECK_EQ(POLL(&late, &flag), AW_PENDING); /* created second, polled first */
     CHECK_EQ(POLL(&early, &flag), AW_PENDING);
     CHECK_EQ(aw_semaphore_release(&s, 1), 0);
     CHECK_EQ(POLL(&early, &flag), AW_PENDING);
@@ -101,7 +112,7 @@ TEST(a_wait_begins_at_its_first_poll) {
     CHECK_EQ(CANCEL(&early, &flag), AW_CANCELLED);
 }
 
-TEST(who_wants_many_is_not_overtaken_by_who_wants_few) {
+TEST(a_waiter_for_many_permits_is_not_overtaken_by_one_for_few) {
     aw_semaphore s = AW_SEMAPHORE_INIT(3);
     aw_flag big_flag = {0}, small_flag = {0};
     aw_acquire big = aw_semaphore_acquire(&s, 5), small = aw_semaphore_acquire(&s, 1),
@@ -125,31 +136,31 @@ TEST(who_wants_many_is_not_overtaken_by_who_wants_few) {
 }
 
 TEST(one_release_serves_as_many_as_it_can_and_the_rest_stays) {
-    enum { THEY = 40 }; /* more than are woken at a time */
-    static aw_acquire w[THEY];
-    static aw_flag flags[THEY];
+    enum { COUNT = 40 }; /* more than one batch of wakes */
+    static aw_acquire w[COUNT];
+    static aw_flag flags[COUNT];
     aw_semaphore s = AW_SEMAPHORE_INIT(0);
-    for (int i = 0; i < THEY; i++) {
+    for (int i = 0; i < COUNT; i++) {
         w[i] = aw_semaphore_acquire(&s, 2);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     }
     CHECK_EQ(aw_semaphore_release(&s, 2 * 30 + 1), 0);
-    for (int i = 0; i < THEY; i++)
+    for (int i = 0; i < COUNT; i++)
         CHECK_EQ(aw_flag_take(&flags[i]), i < 30);
     CHECK_EQ(aw_semaphore_available(&s), 1);
     CHECK_EQ(aw_semaphore_release(&s, 2 * 10), 0);
-    for (int i = 0; i < THEY; i++) {
+    for (int i = 0; i < COUNT; i++) {
         CHECK_EQ(aw_flag_take(&flags[i]), i >= 30);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_READY);
     }
     CHECK_EQ(aw_semaphore_available(&s), 1);
-    CHECK_EQ(aw_semaphore_try_acquire(&s, 1), 0); /* nobody waits any more */
+    CHECK_EQ(aw_semaphore_try_acquire(&s, 1), 0); /* no waiter is queued any more */
     CHECK(is_empty(&s));
 }
 
-/* ---- Wakers ----------------------------------------------------------------------------------- */
+/* ---- Wakers ---------------------------------------------------------------------------------- */
 
-TEST(polling_again_keeps_the_place_and_only_the_latest_waker_is_woken) {
+TEST(polling_again_keeps_the_queue_position_and_only_the_latest_waker_is_woken) {
     aw_semaphore s = AW_SEMAPHORE_INIT(0);
     aw_flag flags[4] = {{0}}, other = {0};
     aw_acquire first = aw_semaphore_acquire(&s, 1), second = aw_semaphore_acquire(&s, 1);
@@ -167,8 +178,8 @@ TEST(polling_again_keeps_the_place_and_only_the_latest_waker_is_woken) {
     CHECK_EQ(CANCEL(&second, &flags[0]), AW_READY);
 }
 
-/* A waker that may do what it likes, in particular with the semaphore: so the lock is free, and nobody is in front of
- * those who are still to be served. */
+/* A waker that uses the semaphore itself: the lock is free then, and no newcomer gets ahead of
+ * the waiters that are still to be served. */
 static struct {
     aw_semaphore s;
     aw_acquire w[WAITERS];
@@ -205,22 +216,21 @@ static aw_waker busy_waker(void *data) {
 }
 
 TEST(wakers_may_use_the_semaphore_while_others_are_still_to_be_served) {
-    enum { THEY = 20 };
+    enum { COUNT = 20 };
     aw_waker waker = busy_waker(NULL);
     aw_cx cx = aw_cx_from_waker(&waker);
     busy.s = aw_semaphore_of(0);
-    for (int i = 0; i < THEY; i++) {
+    for (int i = 0; i < COUNT; i++) {
         busy.w[i] = aw_semaphore_acquire(&busy.s, 1);
         CHECK_EQ(aw_future_poll(&busy.w[i].future, &cx), AW_PENDING);
     }
     CHECK_EQ(aw_semaphore_release(&busy.s, 16), 0);
-    CHECK_EQ(busy.woken,
-             17); /* one more by the release in a waker, and not one of those who came late */
-    for (int i = 0; i < THEY; i++) {
+    CHECK_EQ(busy.woken, 17); /* one more by the release in a waker, and no newcomer */
+    for (int i = 0; i < COUNT; i++) {
         if (i == 17) continue;
         CHECK_EQ(aw_future_poll(&busy.w[i].future, &cx), i < 17 ? AW_READY : AW_PENDING);
     }
-    for (int i = 18; i < THEY; i++)
+    for (int i = 18; i < COUNT; i++)
         CHECK_EQ(CANCEL(&busy.w[i], &busy.flag), AW_CANCELLED);
     for (int i = 0; i < busy.woken; i++)
         if (i % 3) CHECK_EQ(CANCEL(&busy.late[i], &busy.flag), AW_CANCELLED);
@@ -228,7 +238,7 @@ TEST(wakers_may_use_the_semaphore_while_others_are_still_to_be_served) {
     CHECK_EQ(aw_semaphore_available(&busy.s), 0);
 }
 
-/* ---- Closing ---------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 TEST(closing_ends_all_waits_with_an_error) {
     static aw_acquire w[WAITERS];
@@ -248,19 +258,19 @@ TEST(closing_ends_all_waits_with_an_error) {
         CHECK(aw_flag_take(&flags[i]));
         CHECK_EQ(i % 2 ? POLL(&w[i], &flags[i]) : CANCEL(&w[i], &flags[i]), AW_READY);
         CHECK_EQ(w[i].out, -EPIPE);
-        aw_future_discard(&w[i].future); /* there is nothing to give back */
+        aw_future_discard(&w[i].future); /* there is no permit to return */
     }
     CHECK_EQ(POLL(&later, &flag), AW_READY);
     CHECK_EQ(later.out, -EPIPE);
     CHECK_EQ(aw_semaphore_try_acquire(&s, 0), -EPIPE);
     CHECK_EQ(aw_semaphore_available(&s), 0);
-    CHECK_EQ(aw_semaphore_release(&s, 1), 0); /* what is out comes back as ever */
+    CHECK_EQ(aw_semaphore_release(&s, 1), 0); /* permits in use are returned as ever */
     CHECK_EQ(aw_semaphore_available(&s), 1);
     CHECK_EQ(aw_semaphore_try_acquire(&s, 1), -EPIPE);
     aw_semaphore_close(&s);
 }
 
-TEST(who_was_served_before_the_close_has_its_permit) {
+TEST(a_waiter_served_before_the_close_has_its_permit) {
     aw_semaphore s = AW_SEMAPHORE_INIT(0);
     aw_flag flag = {0};
     aw_acquire first = aw_semaphore_acquire(&s, 1), second = aw_semaphore_acquire(&s, 1);
@@ -274,7 +284,7 @@ TEST(who_was_served_before_the_close_has_its_permit) {
     CHECK_EQ(second.out, -EPIPE);
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ------------------------------------------------------------------------------ */
 
 /* cancel-at-every-await: aw_acquire */
 
@@ -292,7 +302,7 @@ TEST(an_acquire_can_be_cancelled_at_any_moment_and_loses_nothing) {
     DIES(CANCEL(&pending, &other), "cancelled after it had been cancelled");
     CHECK(is_empty(&s));
     CHECK_EQ(aw_semaphore_available(&s), 1);
-    CHECK_EQ(aw_semaphore_try_acquire(&s, 1), 0); /* nobody waits */
+    CHECK_EQ(aw_semaphore_try_acquire(&s, 1), 0); /* no waiter is queued */
 
     aw_acquire granted = aw_semaphore_acquire(&s, 2);
     CHECK_EQ(POLL(&granted, &flag), AW_PENDING);
@@ -312,25 +322,25 @@ TEST(an_acquire_can_be_cancelled_at_any_moment_and_loses_nothing) {
     CHECK(!aw_flag_take(&flag) && !aw_flag_take(&other));
 }
 
-TEST(who_stood_in_the_way_lets_the_others_go_on_when_it_is_cancelled) {
-    enum { THEY = 20 };
-    static aw_acquire w[THEY];
-    static aw_flag flags[THEY];
-    aw_semaphore s = AW_SEMAPHORE_INIT(THEY - 1);
+TEST(a_large_waiter_that_is_cancelled_lets_the_ones_behind_it_go_on) {
+    enum { COUNT = 20 };
+    static aw_acquire w[COUNT];
+    static aw_flag flags[COUNT];
+    aw_semaphore s = AW_SEMAPHORE_INIT(COUNT - 1);
     aw_flag flag = {0};
-    aw_acquire big = aw_semaphore_acquire(&s, THEY);
+    aw_acquire big = aw_semaphore_acquire(&s, COUNT);
     CHECK_EQ(POLL(&big, &flag), AW_PENDING);
-    for (int i = 0; i < THEY; i++) {
+    for (int i = 0; i < COUNT; i++) {
         w[i] = aw_semaphore_acquire(&s, 1);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     }
     CHECK_EQ(CANCEL(&big, &flag), AW_CANCELLED);
-    for (int i = 0; i < THEY; i++) {
-        CHECK_EQ(aw_flag_take(&flags[i]), i < THEY - 1);
-        CHECK_EQ(POLL(&w[i], &flags[i]), i < THEY - 1 ? AW_READY : AW_PENDING);
+    for (int i = 0; i < COUNT; i++) {
+        CHECK_EQ(aw_flag_take(&flags[i]), i < COUNT - 1);
+        CHECK_EQ(POLL(&w[i], &flags[i]), i < COUNT - 1 ? AW_READY : AW_PENDING);
     }
     CHECK_EQ(aw_semaphore_available(&s), 0);
-    CHECK_EQ(CANCEL(&w[THEY - 1], &flag), AW_CANCELLED);
+    CHECK_EQ(CANCEL(&w[COUNT - 1], &flag), AW_CANCELLED);
     CHECK(is_empty(&s));
 }
 
@@ -358,7 +368,7 @@ TEST(waiters_cancelled_from_the_middle_leave_the_queue_whole) {
         w[i] = aw_semaphore_acquire(&s, 1);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     }
-    for (int i = 0; i < WAITERS; i++) /* the ends as well */
+    for (int i = 0; i < WAITERS; i++) /* always includes both ends */
         if (i == 0 || i == WAITERS - 1 || test_random(&seed) % 2)
             CHECK_EQ(CANCEL(&w[i], &flags[i]), AW_CANCELLED);
     for (int i = 0; i < WAITERS; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * AW_FAIL ends the whole task, also from a child that is polled only when it is woken: it waits to be
- * cancelled, which is not a lost wake-up, and may be polled once more before that comes. */
+ * AW_FAIL ends the whole task, even from a child that is polled only when it is woken. The child
+ * then waits to be cancelled, which is not a lost wake-up, and may be polled once more before
+ * that. */
 #include <errno.h>
 
 #include <awake.h>
@@ -36,7 +37,7 @@ AW_ASYNC(int, failing) {
     AW_END;
 }
 
-/* A child that does as its role says. */
+/* A child that acts by its role. */
 AW_ASYNC(int, child, enum role role; struct failing f; aw_sleep s;
          AW_JOIN(struct failing, aw_notified) j;) {
     AW_BEGIN;
@@ -55,7 +56,7 @@ AW_ASYNC(int, child, enum role role; struct failing f; aw_sleep s;
     AW_END;
 }
 
-/* ---- Sets ------------------------------------------------------------------------------------- */
+/* ---- Sets ------------------------------------------------------------------------------------ */
 
 AW_ASYNC(int, collect, aw_set *set; aw_set_next_future next; aw_set_clear_future clear;) {
     AW_BEGIN;
@@ -88,14 +89,14 @@ TEST(a_child_of_a_set_that_fails_ends_the_task) {
     CHECK_EQ(cleaned, 2 + 4);
 }
 
-/* The one that rings finishes, so that the set is polled again in the same poll of the task, and the one
- * that joins has been woken: it polls the one that has failed. */
+/* RINGS finishes, so the set is polled again within the same poll of the task. JOINS was woken,
+ * and polls the child that has failed. */
 TEST(a_child_that_failed_may_be_polled_again_before_the_task_is_cancelled) {
     CHECK_EQ(run_set((enum role[]){JOINS, RINGS, SLEEPS}, 3), -EREMOTEIO);
     CHECK_EQ(cleaned, 4);
 }
 
-/* ---- Arrays ----------------------------------------------------------------------------------- */
+/* ---- Arrays ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, join_them, struct child *jobs; size_t n; aw_all all;) {
     AW_BEGIN;

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "support/baton.h"
+#include "support/lockstep.h"
 #include "support/memory.h"
-#include "support/subject.h"
+#include "support/composites.h"
 
-enum { MOST = 1000 };
-static struct script s[MOST];
+enum { MAX_CHILDREN = 1000 };
+static struct script s[MAX_CHILDREN];
 static struct memory memory;
 static aw_set set;
 
@@ -29,7 +29,7 @@ static void clear(void) {
     aw_set_clear_future c = aw_set_clear(&set);
     CHECK_EQ(drive_poll(&c.future), AW_READY);
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_set_takes_no_memory_before_its_first_child) {
@@ -43,7 +43,7 @@ TEST(a_set_takes_no_memory_before_its_first_child) {
 
 TEST(memory_is_taken_in_blocks_that_double) {
     use_memory();
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < MAX_CHILDREN; i++) {
         s[i] = (struct script){.pends = NEVER};
         CHECK_EQ(aw_set_push(&set, leaf(&s[i])), 0);
     }
@@ -54,8 +54,8 @@ TEST(memory_is_taken_in_blocks_that_double) {
 
 TEST(a_set_of_a_known_size_takes_one_allocation) {
     use_memory();
-    CHECK_EQ(aw_set_reserve(&set, MOST), 0);
-    for (int i = 0; i < MOST; i++) {
+    CHECK_EQ(aw_set_reserve(&set, MAX_CHILDREN), 0);
+    for (int i = 0; i < MAX_CHILDREN; i++) {
         s[i] = (struct script){.pends = NEVER};
         CHECK_EQ(aw_set_push(&set, leaf(&s[i])), 0);
     }
@@ -63,14 +63,14 @@ TEST(a_set_of_a_known_size_takes_one_allocation) {
     CHECK_EQ(aw_set_reserve(&set, 0), 0);
     CHECK_EQ(memory.calls, 1);
     CHECK_EQ(aw_set_reserve(&set, 3), 0);
-    CHECK_EQ(aw_set_reserve(&set, 2), 0); /* that much is there */
+    CHECK_EQ(aw_set_reserve(&set, 2), 0); /* that much is reserved already */
     CHECK_EQ(memory.calls, 2);
     CHECK_EQ(aw_set_reserve(&set, SIZE_MAX), -ENOMEM);
     clear();
     memory_check_empty(&memory);
 }
 
-TEST(a_set_that_is_used_for_long_reuses_its_room) {
+TEST(a_set_that_is_used_for_long_reuses_its_slots) {
     use_memory();
     for (int n = 0; n < 10000; n++) {
         for (; set.count < 6; n++)
@@ -92,14 +92,15 @@ TEST(a_push_without_memory_cancels_the_child_and_leaves_the_set_as_it_was) {
     memory_refuse(&memory);
     s[8] = (struct script){.owns = true};
     CHECK_EQ(aw_set_push(&set, leaf(&s[8])), -ENOMEM);
-    CHECK_EQ(s[8].gone, 1);
+    CHECK_EQ(s[8].cancelled, 1);
     CHECK_EQ(s[8].polls, 0);
     CHECK_EQ(set.count, 8);
 
     aw_set_next_future next;
     for (int i = 0; i < 8; i++)
-        ledger_give_back(next_now(&next)->out);
-    /* There is room again; that of the child that was yielded last, only after the next next. */
+        ownership_release(next_now(&next)->out);
+    /* Slots are free again, except that of the last yielded child, which is freed by the
+     * following next. */
     for (int i = 0; i < 7; i++) {
         s[i] = (struct script){.pends = NEVER};
         CHECK_EQ(aw_set_push(&set, leaf(&s[i])), 0);
@@ -111,7 +112,7 @@ TEST(a_push_without_memory_cancels_the_child_and_leaves_the_set_as_it_was) {
 }
 
 TEST(a_set_in_a_runtime_takes_memory_from_its_allocator) {
-    use_memory(); /* the process's */
+    use_memory(); /* of the process */
     struct memory other;
     memory_init(&other);
     aw_runtime *rt;
@@ -126,12 +127,12 @@ TEST(a_set_in_a_runtime_takes_memory_from_its_allocator) {
     CHECK_EQ(other.calls, before + 1);
     CHECK_EQ(memory.calls, 0);
     aw_leave(NULL);
-    clear(); /* gives it back to where it came from */
+    clear(); /* frees it with the allocator that it came from */
     aw_runtime_free(rt);
     memory_check_empty(&other);
 }
 
-/* ---- Wakers that outlive the set -------------------------------------------------------------- */
+/* ---- Wakers that outlive the set ------------------------------------------------------------- */
 
 TEST(a_waker_keeps_the_memory_of_its_block_and_nothing_else) {
     use_memory();
@@ -154,7 +155,7 @@ TEST(a_waker_keeps_the_memory_of_its_block_and_nothing_else) {
 enum { HANDED = 24 };
 static struct {
     aw_waker wakers[HANDED];
-    struct baton round, done;
+    struct lockstep round, done;
     bool stop;
     int polls[HANDED];
 } hand;
@@ -169,12 +170,12 @@ static aw_poll handing_poll(aw_future *self, aw_cx *cx) {
     hand.wakers[h->n] = aw_waker_clone(cx->waker);
     return AW_PENDING;
 }
-/* The clone is with the thread, which will wake it some time: that is allowed, and this future does not
+/* The thread has the clone and will wake it at some time. That is allowed: this future does not
  * hold it any more. */
 static const aw_future_type handing_type = {AW_TYPE_OF(struct handing, "handing"),
                                             .poll = handing_poll};
 
-/* Whoever has a clone will wake it: nothing is lost, however late we look. */
+/* Every clone will be woken: nothing is lost, however late it is checked. */
 static void no_reports(void *data, aw_log_level level, const char *message) {
     (void)data;
     (void)level;
@@ -184,13 +185,13 @@ static void no_reports(void *data, aw_log_level level, const char *message) {
 static void *wake_all(void *unused) {
     (void)unused;
     for (unsigned round = 1;; round++) {
-        baton_wait(&hand.round, round);
+        lockstep_wait(&hand.round, round);
         if (hand.stop) return NULL;
         for (int i = 0; i < HANDED; i++) {
             aw_waker_wake_by_ref(&hand.wakers[i]);
             aw_waker_wake(hand.wakers[i]);
         }
-        baton_set(&hand.done, round);
+        lockstep_set(&hand.done, round);
     }
 }
 
@@ -199,25 +200,25 @@ static pthread_t thread;
 
 static void begin_waking(void) {
     aw_set_log(no_reports, NULL);
-    baton_init(&hand.round);
-    baton_init(&hand.done);
+    lockstep_init(&hand.round);
+    lockstep_init(&hand.done);
     use_memory();
     CHECK_EQ(pthread_create(&thread, NULL, wake_all, NULL), 0);
 }
 static void end_waking(void) {
     hand.stop = true;
-    baton_set(&hand.round, ROUNDS + 1);
+    lockstep_set(&hand.round, ROUNDS + 1);
     pthread_join(thread, NULL);
     memory_check_empty(&memory);
     aw_set_allocator(NULL);
-    baton_free(&hand.round);
-    baton_free(&hand.done);
+    lockstep_free(&hand.round);
+    lockstep_free(&hand.done);
 }
 
 TEST(threads_may_wake_children_while_the_set_yields_is_cleared_and_freed) {
     begin_waking();
     for (unsigned round = 1; round <= ROUNDS; round++) {
-        aw_waker waker = aw_parker_waker(hand.done.parker); /* which is where we wait, too */
+        aw_waker waker = aw_parker_waker(hand.done.parker); /* this thread waits there, too */
         aw_cx cx = aw_cx_from_waker(&waker);
         memset(hand.polls, 0, sizeof hand.polls);
         aw_set_init(&set, sizeof(struct handing));
@@ -227,8 +228,8 @@ TEST(threads_may_wake_children_while_the_set_yields_is_cleared_and_freed) {
         }
         aw_set_next_future next = aw_set_next(&set);
         CHECK_EQ(aw_future_poll(&next.future, &cx), AW_PENDING);
-        baton_set(&hand.round, round);
-        /* Take a few of them, then give up with the thread still at work. */
+        lockstep_set(&hand.round, round);
+        /* Take a few of them, then cancel while the thread is still waking. */
         for (unsigned take = round % 5; take; take--) {
             while (aw_future_poll(&next.future, &cx) == AW_PENDING)
                 aw_parker_park(hand.done.parker);
@@ -239,7 +240,7 @@ TEST(threads_may_wake_children_while_the_set_yields_is_cleared_and_freed) {
         aw_set_clear_future c = aw_set_clear(&set);
         CHECK_EQ(aw_future_poll(&c.future, &cx), AW_READY);
         aw_set_free(&set);
-        baton_wait(&hand.done, round);
+        lockstep_wait(&hand.done, round);
     }
     end_waking();
 }
@@ -249,8 +250,8 @@ static struct handing jobs[64];
 TEST(threads_may_wake_children_of_a_join_all_that_is_gone) {
     begin_waking();
     for (unsigned round = 1; round <= ROUNDS; round++) {
-        struct beacon beacon = {0, 0, false};
-        aw_waker waker = beacon_waker(&beacon);
+        struct checked_waker checked_waker = {0, 0, false};
+        aw_waker waker = checked_waker_of(&checked_waker);
         aw_cx cx = aw_cx_from_waker(&waker);
         memset(hand.polls, 0, sizeof hand.polls);
         for (int i = 0; i < 64; i++) {
@@ -259,11 +260,11 @@ TEST(threads_may_wake_children_of_a_join_all_that_is_gone) {
         }
         aw_all a = aw_join_all(jobs, 64);
         CHECK_EQ(aw_future_poll(&a.future, &cx), AW_PENDING);
-        baton_set(&hand.round, round);
+        lockstep_set(&hand.round, round);
         if (round % 2) CHECK_EQ(aw_future_poll(&a.future, &cx), AW_PENDING);
         CHECK_EQ(aw_future_cancel(&a.future, &cx), AW_CANCELLED);
-        baton_wait(&hand.done, round);
-        beacon_retire(&beacon);
+        lockstep_wait(&hand.done, round);
+        checked_waker_retire(&checked_waker);
     }
     end_waking();
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The growing set: it yields its children as they finish, polls only the woken ones, and never moves
- * one. Cancellation is in cancel_*.c, memory and threads in set_memory.c. */
+ * The growing set: it yields its children as they finish, polls only the woken ones, and never
+ * moves one. Cancellation is in cancel_*.c, memory and threads in set_memory.c. */
 #include <errno.h>
 
-#include "support/subject.h"
+#include "support/composites.h"
 
-enum { MOST = 200 };
-static struct script s[MOST];
+enum { MAX_CHILDREN = 200 };
+static struct script s[MAX_CHILDREN];
 static aw_set set;
 
 static void push(int i, struct script orders) {
@@ -28,7 +28,8 @@ static int polls(int n) {
     return sum;
 }
 
-/* The script of the child that one call of next yields; NULL: it is pending, and has been cancelled. */
+/* The script of the child that one call of next yields; NULL: next was pending, and has been
+ * cancelled. */
 static struct script *next_now(void) {
     aw_set_next_future next = aw_set_next(&set);
     if (drive_poll(&next.future) == AW_PENDING) {
@@ -38,7 +39,7 @@ static struct script *next_now(void) {
     CHECK(next.out != NULL);
     struct leaf *done = AW_SET_AS(struct leaf, &next);
     CHECK_EQ(done->out, done->script->out);
-    ledger_give_back(done->out);
+    ownership_release(done->out);
     return done->script;
 }
 
@@ -47,12 +48,12 @@ static void empty(void) {
     CHECK_EQ(drive_poll(&clear.future), AW_READY);
     CHECK_EQ(set.count, 0);
     aw_set_free(&set);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 static const struct script waits = {.pends = NEVER};
 
-/* ---- What it yields --------------------------------------------------------------------------- */
+/* ---- What it yields -------------------------------------------------------------------------- */
 
 TEST(children_are_yielded_as_they_finish) {
     static const int order[] = {4, 0, 9, 1, 8, 3};
@@ -100,11 +101,11 @@ TEST(what_was_yielded_stays_readable_until_the_next_one_also_when_children_are_a
     CHECK_EQ(done->out, before.out);
     CHECK(done->script == before.script);
     CHECK_EQ(set.count, 39);
-    ledger_give_back(done->out);
+    ownership_release(done->out);
     empty();
 }
 
-/* ---- Whom it polls ---------------------------------------------------------------------------- */
+/* ---- Which children it polls ----------------------------------------------------------------- */
 
 TEST(only_the_woken_children_are_polled) {
     fill(100, waits);
@@ -167,19 +168,19 @@ TEST(a_late_waker_of_a_child_that_was_yielded_is_harmless) {
     aw_waker late = aw_waker_clone(&s[0].waker);
     script_finish(&s[0]);
     CHECK(next_now() == &s[0]);
-    aw_waker_wake_by_ref(&late); /* its place is empty */
+    aw_waker_wake_by_ref(&late); /* its slot is empty */
     aw_set_next_future next = aw_set_next(&set);
     CHECK_EQ(drive_poll(&next.future), AW_READY);
     CHECK(next.out == NULL);
-    push(1, waits); /* takes the same place */
+    push(1, waits); /* takes the same slot */
     CHECK(next_now() == NULL);
     aw_waker_wake(late);
-    CHECK(next_now() == NULL); /* polled once too often, no more */
+    CHECK(next_now() == NULL); /* one spurious poll, no more */
     CHECK_EQ(s[1].polls, 2);
     empty();
 }
 
-/* ---- Adding children while it is polled ------------------------------------------------------- */
+/* ---- Adding children while it is polled ------------------------------------------------------ */
 
 /* Adds a child to the set that it is in, and waits for something else. */
 struct pusher {
@@ -203,15 +204,15 @@ static aw_poll pusher_cancel(aw_future *self, aw_cx *cx) {
 static const aw_future_type pusher_type = {AW_TYPE_OF(struct pusher, "pusher"), .poll = pusher_poll,
                                            .cancel = pusher_cancel};
 
-/* Also when there was no room for it, and whatever the place of the one that adds it. */
+/* Also when the set was full, and at whichever slot the adding child is. */
 TEST(a_child_that_another_child_adds_while_it_is_polled_is_not_forgotten) {
     for (int full = 1; full <= 40; full++)
         for (int at = 0; at < full; at++) {
-            ledger_reset();
+            ownership_reset();
             aw_set_init(&set, sizeof(struct leaf) > sizeof(struct pusher) ? sizeof(struct leaf)
                                                                           : sizeof(struct pusher));
             for (int i = 0; i < full; i++) {
-                struct pusher p = {AW_FUTURE_INIT(&pusher_type), 0, MOST - 1, false};
+                struct pusher p = {AW_FUTURE_INIT(&pusher_type), 0, MAX_CHILDREN - 1, false};
                 if (i == at)
                     CHECK_EQ(aw_set_push(&set, p), 0);
                 else
@@ -219,8 +220,8 @@ TEST(a_child_that_another_child_adds_while_it_is_polled_is_not_forgotten) {
             }
             aw_set_next_future next = aw_set_next(&set);
             CHECK_EQ(drive_poll_to_end(&next.future), AW_READY); /* is woken while it is pending */
-            CHECK(AW_SET_AS(struct leaf, &next)->script == &s[MOST - 1]);
-            script_take(&s[MOST - 1]);
+            CHECK(AW_SET_AS(struct leaf, &next)->script == &s[MAX_CHILDREN - 1]);
+            script_take(&s[MAX_CHILDREN - 1]);
             empty();
         }
 }
@@ -228,7 +229,7 @@ TEST(a_child_that_another_child_adds_while_it_is_polled_is_not_forgotten) {
 AW_ASYNC(int, add_later, int first, n; struct script * event; struct leaf l;) {
     AW_BEGIN;
     AW_AWAIT(self->l, leaf(self->event));
-    ledger_give_back(self->l.out);
+    ownership_release(self->l.out);
     for (; self->n; self->n--)
         push(self->first++, waits);
     push(self->first, (struct script){.pends = 0});
@@ -237,7 +238,7 @@ AW_ASYNC(int, add_later, int first, n; struct script * event; struct leaf l;) {
 }
 typedef AW_JOIN(aw_set_next_future, struct add_later) next_and_add;
 
-TEST(a_child_that_is_added_beside_a_pending_next_is_not_forgotten) {
+TEST(a_child_that_is_added_during_a_pending_next_is_not_forgotten) {
     for (int n = 0; n < 20; n++) {
         struct script event = {.pends = 1};
         fill(5, waits);
@@ -252,19 +253,19 @@ TEST(a_child_that_is_added_beside_a_pending_next_is_not_forgotten) {
     }
 }
 
-/* ---- Places ----------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
-/* Knows where it was first polled. */
+/* Remembers where it was first polled. */
 struct pinned {
     aw_future future;
     struct pinned *out, *at;
-    int turns;
+    int polls;
 };
 static aw_poll pinned_poll(aw_future *self, aw_cx *cx) {
     struct pinned *p = (struct pinned *)self;
     if (!p->at) p->at = p;
     CHECK(p->at == p);
-    if (p->turns-- == 0) {
+    if (p->polls-- == 0) {
         p->out = p;
         return AW_READY;
     }
@@ -282,7 +283,7 @@ TEST(children_stay_where_they_are_while_the_set_grows) {
     while (done < N) {
         for (uint64_t k = test_random(&random) % 20; k && pushed < N; k--, pushed++) {
             struct pinned p = {AW_FUTURE_INIT(&pinned_type), NULL, NULL, 0};
-            p.turns = (int)(test_random(&random) % 30);
+            p.polls = (int)(test_random(&random) % 30);
             CHECK_EQ(aw_set_push(&set, p), 0);
         }
         if (!set.count) continue;
@@ -297,7 +298,7 @@ TEST(children_stay_where_they_are_while_the_set_grows) {
     aw_set_free(&set);
 }
 
-/* ---- Unlike children -------------------------------------------------------------------------- */
+/* ---- Children of different types ------------------------------------------------------------- */
 
 TEST(a_child_that_is_too_large_is_refused_and_a_smaller_one_is_not) {
     aw_set_init(&set, sizeof(struct leaf));
@@ -327,7 +328,7 @@ TEST(unlike_futures_go_in_as_boxes) {
         if (b->inner->type == &aw_ready_type)
             sum += aw_box_take(aw_ready, b);
         else
-            ledger_give_back(aw_box_take(struct relay, b));
+            ownership_release(aw_box_take(struct relay, b));
     }
     CHECK_EQ(sum, 9);
     empty();
@@ -352,7 +353,7 @@ TEST(a_set_can_be_used_again_after_it_was_freed) {
     empty();
 }
 
-/* ---- In a task -------------------------------------------------------------------------------- */
+/* ---- In a task ------------------------------------------------------------------------------- */
 
 /* A child that always finds work uses up the whole budget of a poll. */
 AW_ASYNC(int, greedy, long *done; aw_sleep s;) {
@@ -373,7 +374,7 @@ AW_ASYNC(int, run_greedy, aw_set *set; struct script * stop; next_or_leaf s;
     AW_BEGIN;
     AW_AWAIT_SELECT(self->s, aw_set_next(self->set), leaf(self->stop));
     CHECK_EQ(aw_select_winner(&self->s), 1);
-    ledger_give_back(self->s.f1.out);
+    ownership_release(self->s.f1.out);
     AW_AWAIT(self->c, aw_set_clear(self->set));
     AW_RETURN(0);
     AW_END;
@@ -391,10 +392,10 @@ TEST(greedy_children_do_not_starve_the_others) {
         CHECK_GT(done[i], 0);
     aw_set_free(&set);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- From task to task ------------------------------------------------------------------------ */
+/* ---- From task to task ----------------------------------------------------------------------- */
 
 static int problems;
 static void count_problems(void *data, aw_log_level level, const char *message) {
@@ -406,7 +407,7 @@ static void count_problems(void *data, aw_log_level level, const char *message) 
 static aw_notify bell;
 enum { WAITERS = 12 };
 
-/* Looks for a child that has finished, finds none, and leaves the set to somebody else. */
+/* Looks for a finished child, finds none, and leaves the set to another task. */
 typedef AW_SELECT(aw_set_next_future, aw_yield) next_or_not;
 AW_ASYNC(int, give_up, aw_set *set; next_or_not s;) {
     AW_BEGIN;

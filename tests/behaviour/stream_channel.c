@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A channel as a stream: what it receives, and what goes back. */
+ * A channel as a stream: what it receives, and what it puts back. */
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -47,7 +47,7 @@ TEST(a_cancelled_next_takes_no_message) {
     make(&c, 0);
     AW_CHANNEL_STREAM(int) s;
     aw_stream_channel(&s, &c);
-    struct even e = AW_OVER(even, &s);
+    struct even e = AW_ADAPTER(even, &s);
     aw_flag flag = {0};
     aw_stream_next_future f = aw_stream_next(&e);
     CHECK_EQ(POLL(&f, &flag), AW_PENDING);
@@ -55,7 +55,7 @@ TEST(a_cancelled_next_takes_no_message) {
     CHECK_EQ(aw_channel_try_send(&c, &two), 0); /* to this receiver */
     CHECK(aw_flag_take(&flag));
     CHECK_EQ(CANCEL(&f, &flag), AW_CANCELLED);
-    CHECK_EQ(aw_channel_try_recv(&c, &got), 0); /* and now to another */
+    CHECK_EQ(aw_channel_try_recv(&c, &got), 0); /* now to another */
     CHECK_EQ(got, 2);
     f = aw_stream_next(&e);
     CHECK_EQ(POLL(&f, &flag), AW_PENDING);
@@ -68,7 +68,7 @@ TEST(a_channel_that_was_closed_first_is_the_result_of_a_cancel) {
     make(&c, 0);
     AW_CHANNEL_STREAM(int) s;
     aw_stream_channel(&s, &c);
-    struct even e = AW_OVER(even, &s);
+    struct even e = AW_ADAPTER(even, &s);
     aw_flag flag = {0};
     aw_stream_next_future f = aw_stream_next(&e);
     CHECK_EQ(POLL(&f, &flag), AW_PENDING);
@@ -78,7 +78,7 @@ TEST(a_channel_that_was_closed_first_is_the_result_of_a_cancel) {
     aw_channel_free(&c);
 }
 
-TEST(what_is_given_back_goes_to_the_front_of_the_channel) {
+TEST(what_is_put_back_goes_to_the_front_of_the_channel) {
     numbers c;
     make(&c, 3);
     AW_CHANNEL_STREAM(int) s;
@@ -90,7 +90,8 @@ TEST(what_is_given_back_goes_to_the_front_of_the_channel) {
     int got = 0;
     CHECK_EQ(aw_channel_try_recv(&c, &got), 0);
     CHECK_EQ(got, 1);
-    struct below_two b = AW_OVER(below_two, &s); /* and what a take_while did not want */
+    /* The same for an item that a take_while rejected. */
+    struct below_two b = AW_ADAPTER(below_two, &s);
     f = aw_stream_next(&b);
     CHECK_EQ(POLL(&f, &flag), AW_READY);
     CHECK_EQ(f.out, 0);
@@ -106,7 +107,7 @@ TEST(what_is_dropped_is_released_as_the_channel_says) {
     aw_channel_set_release(&c, release);
     AW_CHANNEL_STREAM(int) s;
     aw_stream_channel(&s, &c);
-    struct even e = AW_OVER(even, &s);
+    struct even e = AW_ADAPTER(even, &s);
     aw_flag flag = {0};
     aw_stream_next_future f = aw_stream_next(&e);
     CHECK_EQ(POLL(&f, &flag), AW_READY);
@@ -116,12 +117,12 @@ TEST(what_is_dropped_is_released_as_the_channel_says) {
     aw_stream_close_future close = aw_stream_close(&e);
     CHECK_EQ(POLL(&close, &flag), AW_READY);
     CHECK_EQ(released, 1 + 2);
-    CHECK(!aw_channel_is_closed(&c)); /* others may use it on */
+    CHECK(!aw_channel_is_closed(&c)); /* others may go on using it */
     aw_channel_free(&c);
     CHECK_EQ(released, 1 + 2 + 3);
 }
 
-/* ---- Between tasks ---------------------------------------------------------------------------- */
+/* ---- Between tasks --------------------------------------------------------------------------- */
 
 enum { SENDERS = 3, EACH = 500 };
 
@@ -139,7 +140,7 @@ AW_ASYNC(int, sender, int index; int i; int value; aw_channel_future send;) {
     AW_RETURN(0);
     AW_END;
 }
-/* Two channels merged, in chunks; given up now and then. */
+/* Two channels merged, in chunks, with timeouts now and then. */
 AW_ASYNC(int, receiver, AW_CHANNEL_STREAM(int) a, b; AW_MERGE(int, 2) m; AW_CHUNKS(int, 5) c;
          AW_TIMEOUT(aw_stream_next_future) next; bool seen[SENDERS * EACH]; int n;) {
     AW_BEGIN;
@@ -153,7 +154,7 @@ AW_ASYNC(int, receiver, AW_CHANNEL_STREAM(int) a, b; AW_MERGE(int, 2) m; AW_CHUN
         for (size_t i = 0; i < self->c.item->count; i++) {
             int v = self->c.item->items[i];
             CHECK(!self->seen[v]);
-            CHECK(v % EACH < 2 || self->seen[v - 2]); /* of one sender in one channel */
+            CHECK(v % EACH < 2 || self->seen[v - 2]); /* in order within one sender and channel */
             self->seen[v] = true;
             self->n++;
         }
@@ -166,7 +167,7 @@ ON_BOTH(messages_of_several_senders_come_out_once_and_in_order) {
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(aw_channel_init(&shared[i], 7), 0);
         for (int k = 1; k < SENDERS; k++)
-            aw_channel_sender_clone(&shared[i]);
+            aw_channel_sender_keep(&shared[i]);
     }
     struct sender *senders[SENDERS];
     for (int i = 0; i < SENDERS; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Generators: async functions and fibers that give values, wait in between, and release what they hold when they are given up. */
+ * Generators: async functions and fibers that yield values, wait in between, and release what
+ * they hold when they are cancelled. */
 #include <sys/resource.h>
 
 #include "support/by_hand.h"
@@ -10,12 +11,12 @@ typedef AW_TIMEOUT(aw_stream_next_future) next_timeout;
 
 enum { NEVER_NAPS = -1 };
 
-/* What generators hold, and how far they have come. */
+/* What generators hold, and how far they have got. */
 static struct { uint32_t held, steps, finals, dropped; /* atomic: workers run them */ } book;
 
-/* ---- The same one in two ways ----------------------------------------------------------------- */
+/* ---- The same generator in two forms --------------------------------------------------------- */
 
-/* 0, 1, 2, …: sleeps after the value `naps_after`; its end takes a while. */
+/* 0, 1, 2, …: sleeps after the value `naps_after`; its cleanup takes a while. */
 AW_GENERATOR(int, count, int to; int naps_after; int error; int i; aw_sleep nap;) {
     AW_BEGIN;
     ADD(book.held, 1);
@@ -61,12 +62,12 @@ static int count_deeper(struct count_fiber *g, int i) {
     return error;
 }
 
-/* What each test does with both. */
+/* What each test does with both forms. */
 struct both {
     struct count function;
     struct count_fiber fiber;
     aw_stream *stream;
-    int **item; /* of the one in use */
+    int **item; /* of the form in use */
 };
 static void choose(struct both *g, bool fiber, int to, int naps_after, int error) {
     g->function = AW_GENERATE(count, .to = to, .naps_after = naps_after, .error = error);
@@ -88,7 +89,7 @@ static void nothing_is_left(uint32_t finals) {
         CHECK_EQ(RUN(rt, AW_CALL(f, .fiber = fiber)), 0);                                          \
     workers_end(rt, NULL);
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, takes_all, bool fiber; struct both g; aw_stream_next_future next; int n;) {
     AW_BEGIN;
@@ -137,11 +138,11 @@ AW_ASYNC(int, takes_an_error, bool fiber; struct both g; aw_stream_next_future n
     AW_RETURN(0);
     AW_END;
 }
-ON_BOTH(what_it_returns_is_the_error_of_the_stream_told_once){FOR_BOTH(takes_an_error)}
+ON_BOTH(what_it_returns_is_the_error_of_the_stream_reported_once){FOR_BOTH(takes_an_error)}
 
-/* ---- Given up --------------------------------------------------------------------------------- */
+/* ---- Cancelled ------------------------------------------------------------------------------- */
 
-/* After so many values; at 3 it is in its nap. */
+/* After `values` values; at 3 it is in its nap. */
 AW_ASYNC(int, closes, bool fiber; int values; struct both g; next_timeout next;
          aw_stream_close_future close; int i;) {
     AW_BEGIN;
@@ -161,7 +162,7 @@ AW_ASYNC(int, closes, bool fiber; int values; struct both g; next_timeout next;
 }
 ON_BOTH(a_generator_that_is_dropped_half_way_releases_what_it_holds){FOR_BOTH(closes)}
 
-/* The nap lasts a second, each try 30 ms. */
+/* The nap lasts a second, each attempt 30 ms. */
 AW_ASYNC(int, tries_again, bool fiber; struct both g; next_timeout next; int late, n;) {
     AW_BEGIN;
     choose(&self->g, self->fiber, 4, 1, 0);
@@ -180,7 +181,8 @@ AW_ASYNC(int, tries_again, bool fiber; struct both g; next_timeout next; int lat
 }
 ON_BOTH(a_next_that_is_given_up_leaves_the_generator_waiting_as_it_was){FOR_BOTH(tries_again)}
 
-/* Asked by one task, which ends, and then by another: the wait has the waker of the second. */
+/* Polled by one task, which ends, and then by another: the wait must have the waker of the
+ * second. */
 AW_ASYNC(int, asks, aw_stream *stream; uint64_t patience; next_timeout next;) {
     AW_BEGIN;
     AW_AWAIT_FOR(self->next, self->patience, aw_stream_next_of(self->stream));
@@ -190,7 +192,7 @@ AW_ASYNC(int, asks, aw_stream *stream; uint64_t patience; next_timeout next;) {
 AW_ASYNC(int, passes_around, bool fiber; struct both g; int i; struct asks * task;
          aw_task_join_future join; aw_stream_close_future close;) {
     AW_BEGIN;
-    if (self->fiber) AW_RETURN(0); /* stays on its thread */
+    if (self->fiber) AW_RETURN(0); /* a fiber stays on its thread */
     choose(&self->g, false, 4, 1, 0);
     for (self->i = 0; self->i < 5; self->i++) {
         self->task = aw_spawn(AW_CALL(asks, .stream = self->g.stream,
@@ -204,18 +206,18 @@ AW_ASYNC(int, passes_around, bool fiber; struct both g; int i; struct asks * tas
     AW_RETURN(0);
     AW_END;
 }
-ON_BOTH(tasks_may_ask_one_after_the_other){FOR_BOTH(passes_around)}
+ON_BOTH(tasks_may_poll_it_one_after_the_other){FOR_BOTH(passes_around)}
 
-/* ---- Closing ---------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
-/* A close is cleanup: cancelled, it goes on. */
+/* A close is cleanup: it goes on when it is cancelled. */
 AW_ASYNC(int, closes_under_a_timeout, bool fiber; struct both g; aw_stream_next_future next;
          AW_TIMEOUT(aw_stream_close_future) close;) {
     AW_BEGIN;
     choose(&self->g, self->fiber, 4, 1, 0);
     AW_AWAIT(self->next, aw_stream_next_of(self->g.stream));
     AW_AWAIT_FOR(self->close, AW_USEC(1), aw_stream_close_of(self->g.stream));
-    CHECK_EQ(self->close.out, 0); /* it takes longer than that, and finishes */
+    CHECK_EQ(self->close.out, 0); /* it takes longer than that, and still finishes */
     nothing_is_left(1);
     AW_RETURN(0);
     AW_END;
@@ -229,7 +231,7 @@ static void count_drop(void *item) {
     ADD(book.dropped, 1);
 }
 
-/* A yield is refused also in a shield, and its value is dropped. */
+/* A yield is refused in a shield, too, and its value is dropped. */
 AW_FIBER_GENERATOR(int, stubborn) {
     int error = aw_yield_value(self, 1);
     CHECK_EQ(error, -ECANCELED);
@@ -251,13 +253,13 @@ AW_ASYNC(int, closes_stubborn, struct stubborn g; aw_stream_next_future next;
     AW_RETURN(0);
     AW_END;
 }
-ON_BOTH(what_is_yielded_to_nobody_is_dropped) {
+ON_BOTH(a_value_yielded_while_it_is_closed_is_dropped) {
     aw_runtime *rt = new_runtime(workers, NULL, NULL);
     CHECK_EQ(RUN(rt, AW_CALL(closes_stubborn)), 0);
     workers_end(rt, NULL);
 }
 
-/* ---- Misuse and failure ----------------------------------------------------------------------- */
+/* ---- Misuse and failure ---------------------------------------------------------------------- */
 
 AW_FIBER_GENERATOR(int, twice) {
     aw_fiber_cx();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Streams: what comes out of them, in which order, and who has an item when. Arrays, intervals, functions over streams, and the
- * futures that take from them. */
+ * Streams: their items, in which order, and the owner of an item at each moment. Arrays,
+ * intervals, adapters, and the futures that take items. */
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -15,7 +15,7 @@ static ints ints_of(int *array, size_t n) {
     return s;
 }
 
-/* The next item of what never waits. */
+/* The next item of a stream that never waits. */
 static int next_of(aw_stream *s) {
     aw_flag flag = {0};
     aw_stream_next_future next = aw_stream_next_of(s);
@@ -44,7 +44,7 @@ AW_FOLD(long, sum, int) {
     self->out += *item;
 }
 
-/* Fails after so many items, once. */
+/* Fails once, after `fails_after` items. */
 struct faulty {
     AW_STREAM_HEAD(int);
     int value, calls, fails_after;
@@ -73,7 +73,7 @@ static struct faulty faulty(int fails_after) {
     return (struct faulty){.stream = AW_STREAM_INIT(&faulty_type), .fails_after = fails_after};
 }
 
-/* ---- Items ------------------------------------------------------------------------------------ */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
 TEST(an_array_gives_its_items_where_they_lie) {
     ints s = ints_of(numbers, 3);
@@ -86,14 +86,14 @@ TEST(an_array_gives_its_items_where_they_lie) {
 
 TEST(after_its_end_a_stream_stays_at_its_end) {
     ints s = ints_of(numbers, 0);
-    struct even e = AW_OVER(even, &s);
+    struct even e = AW_ADAPTER(even, &s);
     for (int i = 0; i < 3; i++)
         CHECK_EQ(NEXT(&e), 0);
 }
 
 TEST(a_map_gives_what_its_function_makes_of_each_item) {
     ints s = ints_of(numbers, 3);
-    struct times t = AW_OVER(times, &s, .by = 1000000000000);
+    struct times t = AW_ADAPTER(times, &s, .by = 1000000000000);
     for (long i = 1; i <= 3; i++) {
         CHECK_EQ(NEXT(&t), 1);
         CHECK_EQ(*t.item, i * 1000000000000);
@@ -104,7 +104,7 @@ TEST(a_map_gives_what_its_function_makes_of_each_item) {
 TEST(a_filter_drops_what_it_leaves_out_and_nothing_else) {
     ints s = ints_of(numbers, 5);
     aw_stream_drop_with(&s, count_drop);
-    struct even e = AW_OVER(even, &s);
+    struct even e = AW_ADAPTER(even, &s);
     CHECK_EQ(NEXT(&e), 1);
     CHECK_EQ(e.item, &numbers[1]);
     CHECK_EQ(NEXT(&e), 1);
@@ -131,7 +131,7 @@ TEST(take_leaves_the_source_where_it_is) {
 
 TEST(the_item_that_ends_a_take_while_stays_in_the_source) {
     ints s = ints_of(numbers, 4);
-    struct below b = AW_OVER(below, &s, .limit = 3);
+    struct below b = AW_ADAPTER(below, &s, .limit = 3);
     CHECK_EQ(NEXT(&b), 1);
     CHECK_EQ(NEXT(&b), 1);
     CHECK_EQ(NEXT(&b), 0);
@@ -151,10 +151,10 @@ TEST(skip_drops_the_first_items) {
     CHECK_EQ(dropped_sum, 1 + 2 + 3);
 }
 
-TEST(an_error_goes_through_and_is_told_once) {
+TEST(an_error_passes_through_and_is_reported_once) {
     struct faulty s = faulty(1);
-    struct even e = AW_OVER(even, &s);
-    struct times t = AW_OVER(times, &e, .by = 1);
+    struct even e = AW_ADAPTER(even, &s);
+    struct times t = AW_ADAPTER(times, &e, .by = 1);
     AW_TAKE(long) k;
     aw_stream_take(&k, &t, 2);
     CHECK_EQ(NEXT(&k), 1);
@@ -165,9 +165,9 @@ TEST(an_error_goes_through_and_is_told_once) {
     CHECK_EQ(NEXT(&k), 0);
 }
 
-/* ---- Giving back ------------------------------------------------------------------------------ */
+/* ---- Putting back ---------------------------------------------------------------------------- */
 
-#define GIVES_BACK(s)                                                                              \
+#define PUTS_BACK(s)                                                                               \
     do {                                                                                           \
         aw_flag flag_ = {0};                                                                       \
         aw_stream_next_future lost_ = aw_stream_next(s);                                           \
@@ -181,33 +181,34 @@ TEST(an_error_goes_through_and_is_told_once) {
 
 TEST(an_item_of_a_discarded_next_comes_again) {
     ints s = ints_of(numbers, 10);
-    GIVES_BACK(&s);
+    PUTS_BACK(&s);
     CHECK_EQ(*s.item, 1);
-    struct even e = AW_OVER(even, &s);
-    GIVES_BACK(&e);
+    struct even e = AW_ADAPTER(even, &s);
+    PUTS_BACK(&e);
     CHECK_EQ(*e.item, 2);
-    struct times t = AW_OVER(times, &e, .by = 3);
-    GIVES_BACK(&t);
+    struct times t = AW_ADAPTER(times, &e, .by = 3);
+    PUTS_BACK(&t);
     CHECK_EQ(*t.item, 12);
     AW_TAKE(long) k;
     aw_stream_take(&k, &t, 1);
-    GIVES_BACK(&k);
+    PUTS_BACK(&k);
     CHECK_EQ(*k.item, 18);
     CHECK_EQ(NEXT(&k), 0);
 }
 
-TEST(the_end_and_an_error_are_not_given_back_as_items) {
+TEST(an_error_of_a_discarded_next_is_reported_again_and_is_no_item) {
     struct faulty s = faulty(0);
     aw_flag flag = {0};
     aw_stream_next_future f = aw_stream_next(&s);
     CHECK_EQ(POLL(&f, &flag), AW_READY);
     CHECK_EQ(f.out, -EIO);
     aw_future_discard(&f.future);
+    CHECK_EQ(NEXT(&s), -EIO);
     CHECK_EQ(NEXT(&s), 1);
     CHECK_EQ(*s.item, 1);
 }
 
-TEST(a_next_that_was_never_polled_is_gone_and_has_taken_nothing) {
+TEST(a_next_that_was_never_polled_is_cancelled_and_has_taken_nothing) {
     ints s = ints_of(numbers, 1);
     aw_flag flag = {0};
     aw_stream_next_future f = aw_stream_next(&s);
@@ -215,10 +216,10 @@ TEST(a_next_that_was_never_polled_is_gone_and_has_taken_nothing) {
     CHECK_EQ(NEXT(&s), 1);
 }
 
-TEST(an_item_that_was_given_back_is_dropped_when_the_stream_is_closed) {
+TEST(an_item_that_was_put_back_is_dropped_when_the_stream_is_closed) {
     ints s = ints_of(numbers, 2);
     aw_stream_drop_with(&s, count_drop);
-    struct even e = AW_OVER(even, &s);
+    struct even e = AW_ADAPTER(even, &s);
     aw_flag flag = {0};
     aw_stream_next_future f = aw_stream_next(&e);
     CHECK_EQ(POLL(&f, &flag), AW_READY);
@@ -229,7 +230,7 @@ TEST(an_item_that_was_given_back_is_dropped_when_the_stream_is_closed) {
     CHECK_EQ(dropped_sum, 1 + 2);
     CHECK_EQ(NEXT(&e), 0);
     CHECK_EQ(NEXT(&s), 0);
-    c = aw_stream_close(&e); /* again */
+    c = aw_stream_close(&e); /* a second close */
     CHECK_EQ(POLL(&c, &flag), AW_READY);
     CHECK_EQ(dropped, 2);
 }
@@ -243,9 +244,9 @@ TEST(a_close_that_was_never_polled_closes_nothing) {
     CHECK_EQ(NEXT(&s), 1);
 }
 
-/* ---- Taking many ------------------------------------------------------------------------------ */
+/* ---- Taking many ----------------------------------------------------------------------------- */
 
-TEST(a_fold_begins_with_the_output_that_it_was_given) {
+TEST(a_fold_begins_with_its_initial_output) {
     aw_flag flag = {0};
     ints s = ints_of(numbers, 10);
     struct sum f = AW_FOLD_OF(sum, &s, .out = 1000);
@@ -306,29 +307,29 @@ TEST(drain_drops_everything_and_closes) {
     f = faulty(2);
     d = aw_stream_drain(&f);
     CHECK_EQ(CANCEL(&d, &flag),
-             AW_CANCELLED); /* what it was given is closed also when it never began */
+             AW_CANCELLED); /* the stream is closed even if the drain never began */
     CHECK(f.closed);
 }
 
-/* ---- In functions and fibers ------------------------------------------------------------------ */
+/* ---- In functions and fibers ----------------------------------------------------------------- */
 
-AW_ASYNC(int, loops, ints s; struct times t; aw_stream_next_future next; int turns;
+AW_ASYNC(int, loops, ints s; struct times t; aw_stream_next_future next; int iterations;
          aw_yield pause;) {
     AW_BEGIN;
     self->s = ints_of(numbers, 10);
-    self->t = AW_OVER(times, &self->s, .by = 10);
+    self->t = AW_ADAPTER(times, &self->s, .by = 10);
     AW_STREAM_EACH(self->next, &self->t) {
         if (*self->t.item == 20) continue;
         AW_AWAIT(self->pause, aw_yield_now());
-        CHECK_EQ(*self->t.item,
-                 (self->turns + (self->turns > 0)) * 10 + 10); /* it is still there */
-        if (++self->turns == 4) break;
+        CHECK_EQ(*self->t.item, (self->iterations + (self->iterations > 0)) * 10 +
+                                    10); /* the item is still there */
+        if (++self->iterations == 4) break;
     }
     CHECK_EQ(*self->t.item, 50);
     AW_STREAM_EACH(self->next, &self->t)
-        self->turns += 100;
+        self->iterations += 100;
     CHECK_EQ(self->next.out, 0);
-    AW_RETURN(self->turns);
+    AW_RETURN(self->iterations);
     AW_END;
 }
 ON_BOTH(each_in_a_function_is_a_loop_like_any_other) {
@@ -339,7 +340,7 @@ ON_BOTH(each_in_a_function_is_a_loop_like_any_other) {
 
 AW_FIBER(int, loops_in_a_fiber) {
     ints s = ints_of(numbers, 10);
-    struct even e = AW_OVER(even, &s);
+    struct even e = AW_ADAPTER(even, &s);
     int total = 0, n;
     while ((n = aw_await(aw_stream_next(&e))) > 0)
         total += *e.item;
@@ -351,7 +352,7 @@ ON_BOTH(a_fiber_takes_items_in_a_plain_loop) {
     workers_end(rt, NULL);
 }
 
-/* ---- Budget ----------------------------------------------------------------------------------- */
+/* ---- Budget ---------------------------------------------------------------------------------- */
 
 static uint32_t stop;
 
@@ -393,8 +394,8 @@ AW_ASYNC(int, busy, int kind; struct endless e, e2; struct endless_fiber f; stru
     self->e = AW_GENERATE(endless);
     self->e2 = AW_GENERATE(endless);
     self->f = AW_GENERATE(endless_fiber);
-    self->none = AW_OVER(none, &self->e);
-    self->one = AW_OVER(at_once, &self->e);
+    self->none = AW_ADAPTER(none, &self->e);
+    self->one = AW_ADAPTER(at_once, &self->e);
     self->many = AW_UNORDERED(several_at_once, &self->e, 1000);
     aw_stream_merge(&self->merge, &self->e, &self->e2);
     aw_stream_chunks(&self->chunks, &self->merge, AW_SEC(1));
@@ -410,7 +411,7 @@ AW_ASYNC(int, busy, int kind; struct endless e, e2; struct endless_fiber f; stru
     AW_RETURN(0);
     AW_END;
 }
-ON_BOTH(a_stream_that_always_has_an_item_lets_the_others_run) {
+ON_BOTH(a_stream_that_always_has_an_item_lets_other_tasks_run) {
     memory m;
     aw_runtime *rt = new_runtime(workers, &m, NULL);
     for (int kind = 0; kind < 7; kind++)
@@ -418,7 +419,7 @@ ON_BOTH(a_stream_that_always_has_an_item_lets_the_others_run) {
     workers_end(rt, &m);
 }
 
-/* ---- Interval --------------------------------------------------------------------------------- */
+/* ---- Interval -------------------------------------------------------------------------------- */
 
 typedef AW_TIMEOUT(aw_stream_next_future) next_timeout;
 

@@ -26,7 +26,7 @@ static void count_drop(void *item) {
     ADD(dropped, 1);
 }
 
-/* ---- Merge ------------------------------------------------------------------------------------ */
+/* ---- Merge ----------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, merges, struct every a, b, c; AW_MERGE(int, 3) m; aw_stream_next_future next;
          int seen[30]; int n;) {
@@ -37,7 +37,7 @@ AW_ASYNC(int, merges, struct every a, b, c; AW_MERGE(int, 3) m; aw_stream_next_f
     aw_stream_merge(&self->m, &self->a, &self->b, &self->c);
     AW_STREAM_EACH(self->next, &self->m) {
         int v = *self->m.item;
-        CHECK(v % 10 == 0 || self->seen[v - 1]); /* each source in its order */
+        CHECK(v % 10 == 0 || self->seen[v - 1]); /* each source in its own order */
         CHECK_EQ(self->seen[v]++, 0);
         self->n++;
     }
@@ -52,7 +52,7 @@ ON_BOTH(a_merge_loses_and_duplicates_nothing_and_keeps_the_order_of_each) {
     workers_end(rt, NULL);
 }
 
-AW_ASYNC(int, takes_turns, struct every a, b, c; AW_MERGE(int, 3) m; aw_stream_next_future next;
+AW_ASYNC(int, alternates, struct every a, b, c; AW_MERGE(int, 3) m; aw_stream_next_future next;
          int n;) {
     AW_BEGIN;
     self->a = AW_GENERATE(every, .from = 0, .count = 5);
@@ -66,9 +66,9 @@ AW_ASYNC(int, takes_turns, struct every a, b, c; AW_MERGE(int, 3) m; aw_stream_n
     AW_RETURN(0);
     AW_END;
 }
-ON_BOTH(streams_that_all_have_items_take_turns) {
+ON_BOTH(streams_that_all_have_items_alternate) {
     aw_runtime *rt = paused(workers, NULL);
-    CHECK_EQ(RUN(rt, AW_CALL(takes_turns)), 0);
+    CHECK_EQ(RUN(rt, AW_CALL(alternates)), 0);
     workers_end(rt, NULL);
 }
 
@@ -101,7 +101,7 @@ TEST(a_merge_of_more_than_eight_is_refused) {
     DIES(aw_stream_merge_of(&m.stream, sources, 9), "a merge of 9 streams: at most 8");
 }
 
-/* ---- Chunks ----------------------------------------------------------------------------------- */
+/* ---- Chunks ---------------------------------------------------------------------------------- */
 
 typedef AW_CHUNKS(int, 4) by_four;
 
@@ -140,8 +140,8 @@ ON_BOTH(chunks_are_full_and_the_last_one_has_the_rest) {
     check_chunks(workers, AW_GENERATE(every, .count = 0), AW_SEC(1), "");
 }
 
-/* The time runs from the first item of a chunk, not from the chunk before. */
-ON_BOTH(a_chunk_is_given_when_its_time_is_up) {
+/* The timeout runs from the first item of a chunk, not from the chunk before. */
+ON_BOTH(a_chunk_is_yielded_when_its_time_is_up) {
     check_chunks(workers, AW_GENERATE(every, .count = 5, .period = AW_MSEC(10)), AW_MSEC(25),
                  "3@25 2@40 ");
     check_chunks(workers, AW_GENERATE(every, .count = 2, .period = AW_SEC(5)), AW_MSEC(25),
@@ -161,7 +161,7 @@ ON_BOTH(an_error_comes_after_what_was_gathered) {
                  "4@0 2@0 error@0 ");
 }
 
-/* Given up again and again, it keeps what it has gathered, and its deadline. */
+/* Cancelled again and again, it keeps its gathered items and its deadline. */
 AW_ASYNC(int, impatient, struct every g; by_four c; AW_TIMEOUT(aw_stream_next_future) next;
          int late; uint64_t begin; aw_stream_close_future close;) {
     AW_BEGIN;
@@ -183,13 +183,13 @@ AW_ASYNC(int, impatient, struct every g; by_four c; AW_TIMEOUT(aw_stream_next_fu
     AW_RETURN(0);
     AW_END;
 }
-ON_BOTH(chunks_keep_what_they_have_gathered_while_nobody_waits) {
+ON_BOTH(chunks_keep_what_they_have_gathered_between_two_calls_of_next) {
     aw_runtime *rt = paused(workers, NULL);
     CHECK_EQ(RUN(rt, AW_CALL(impatient)), 0);
     workers_end(rt, NULL);
 }
 
-/* A budget that is used up does not hide the deadline: the source is always busy, and never has an item. */
+/* A spent budget does not hide the deadline: the source is always busy, and never has an item. */
 AW_FILTER(nothing, int) {
     return *item < 3;
 }
@@ -197,7 +197,7 @@ AW_ASYNC(int, drowned, struct every g; struct nothing few; by_four c; aw_stream_
          aw_stream_close_future close;) {
     AW_BEGIN;
     self->g = AW_GENERATE(every, .count = 2000000000);
-    self->few = AW_OVER(nothing, &self->g);
+    self->few = AW_ADAPTER(nothing, &self->g);
     aw_stream_chunks(&self->c, &self->few, AW_MSEC(1));
     AW_AWAIT(self->next, aw_stream_next(&self->c));
     CHECK_EQ(self->c.item->count, 3);
@@ -206,7 +206,7 @@ AW_ASYNC(int, drowned, struct every g; struct nothing few; by_four c; aw_stream_
     AW_END;
 }
 ON_BOTH(a_busy_source_does_not_hide_the_deadline) {
-    aw_runtime *rt = new_runtime(workers, NULL, NULL); /* the clock has to run */
+    aw_runtime *rt = new_runtime(workers, NULL, NULL); /* this test needs a running clock */
     CHECK_EQ(RUN(rt, AW_CALL(drowned)), 0);
     workers_end(rt, NULL);
 }

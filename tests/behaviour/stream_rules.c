@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rules of cancelling, for the `next` of each kind of stream, and for close and drain. All wait for one scripted leaf. */
+ * The rules of cancelling, for the `next` of each kind of stream, and for close and drain. All
+ * of them wait for one scripted leaf. */
 #include <errno.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/script.h"
 
 enum kind {
@@ -21,7 +22,7 @@ enum kind {
     KINDS
 };
 
-/* Gives the token of its leaf, and then that of a second one, which is there at once. */
+/* Yields the token of its leaf, and then that of a second one, which is ready at once. */
 AW_GENERATOR(int, gives, struct script *wait; struct script at_once; struct leaf leaf;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->wait));
@@ -37,14 +38,14 @@ AW_FIBER_GENERATOR(int, gives_fiber, struct script *wait; struct script at_once;
     if (token > 0) token = aw_yield_value(self, token);
     return token;
 }
-/* At once. */
+/* Yields at once. */
 AW_GENERATOR(int, gives_now, int left;) {
     AW_BEGIN;
     while (self->left-- > 0)
-        AW_YIELD_VALUE(ledger_token());
+        AW_YIELD_VALUE(ownership_token());
     AW_END;
 }
-/* Never. */
+/* Never yields. */
 AW_GENERATOR(int, gives_never, struct script never; struct leaf leaf;) {
     AW_BEGIN;
     self->never.pends = NEVER;
@@ -59,12 +60,12 @@ AW_FILTER(every, int) {
     return true;
 }
 
-static struct script scripts[2]; /* of the first and of the second item */
+static struct script scripts[2]; /* for the first and the second item */
 static int made;
 
 /* The future of the first item waits for the leaf. */
 static struct leaf leaf_for(int token) {
-    ledger_give_back(token);
+    ownership_release(token);
     return leaf(&scripts[made++]);
 }
 AW_MAP_ASYNC(struct leaf, one, int) {
@@ -91,10 +92,11 @@ static struct {
 } line;
 
 static void drop_token(void *item) {
-    ledger_give_back(*(int *)item);
+    ownership_release(*(int *)item);
 }
 
-/* As many as there are in all. Those in flight would let the second one overtake. */
+/* How many items there are in all. With futures in flight the second item could overtake the
+ * first. */
 static bool in_flight(enum kind kind) {
     return kind == buffered || kind == unordered;
 }
@@ -103,7 +105,7 @@ static int items_of(enum kind kind) {
 }
 
 static aw_stream *make(enum kind kind, struct script s) {
-    ledger_reset();
+    ownership_reset();
     made = 0;
     scripts[0] = s;
     scripts[1] = (struct script){0};
@@ -114,13 +116,13 @@ static aw_stream *make(enum kind kind, struct script s) {
     line.never = AW_GENERATE(gives_never);
     aw_stream_drop_with(&line.g, drop_token);
     aw_stream_drop_with(&line.f, drop_token);
-    line.map = AW_OVER(same, &line.g);
+    line.map = AW_ADAPTER(same, &line.g);
     aw_stream_drop_with(&line.map, drop_token);
-    line.filter = AW_OVER(every, &line.g);
+    line.filter = AW_ADAPTER(every, &line.g);
     aw_stream_take(&line.take, &line.f, 2);
     aw_stream_merge(&line.merge, &line.never, &line.g);
     aw_stream_chunks(&line.chunks, &line.g, AW_FOREVER);
-    line.one = AW_OVER(one, &line.now);
+    line.one = AW_ADAPTER(one, &line.now);
     line.many = AW_UNORDERED(many, &line.now, 2);
     line.many.ordered = kind == buffered;
     switch (kind) {
@@ -138,16 +140,17 @@ static aw_stream *make(enum kind kind, struct script s) {
     }
     aw_stream_take(&line.take, &line.one, 2);
     aw_stream_chunks(&line.chunks, &line.take, AW_FOREVER);
-    aw_stream_drop_with(&line.take, drop_token); /* moved, their futures cannot */
+    /* Items of a chunk are moved, so their futures cannot discard them. */
+    aw_stream_drop_with(&line.take, drop_token);
     return line.stream = &line.chunks.stream;
 }
 
 static void take(void) {
     bool chunk = line.kind == a_chunk || line.kind == a_tower;
-    ledger_give_back(chunk ? line.chunks.item->items[0] : *(int *)*aw__stream_item(line.stream));
+    ownership_release(chunk ? line.chunks.item->items[0] : *(int *)*aw__stream_item(line.stream));
 }
 
-/* So many items come out at once, and then everything is closed and gone. */
+/* `items` items come out at once. Then the stream is closed, and nothing remains. */
 static void finish(int items) {
     while (items-- > 0) {
         aw_stream_next_future f = aw_stream_next_of(line.stream);
@@ -157,7 +160,7 @@ static void finish(int items) {
     }
     aw_stream_close_future c = aw_stream_close_of(line.stream);
     CHECK_EQ(drive_poll_to_end(&c.future), AW_READY);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 #define FOR_EVERY_KIND                                                                             \
@@ -166,7 +169,7 @@ static void finish(int items) {
 
 #define WAITING_FOR(...) make(kind, (struct script){.borrows = borrows, __VA_ARGS__})
 
-TEST(unstarted_it_is_gone_and_nothing_was_asked) {
+TEST(unstarted_it_is_cancelled_and_its_source_was_not_polled) {
     FOR_EVERY_KIND {
         WAITING_FOR(.pends = NEVER);
         aw_stream_next_future f = aw_stream_next_of(line.stream);
@@ -177,7 +180,7 @@ TEST(unstarted_it_is_gone_and_nothing_was_asked) {
     }
 }
 
-/* That no waker is kept is seen by the drive: an old one must not be held, nor woken. */
+/* The drive checks that no waker is kept: an old one must not be held, nor woken. */
 TEST(cancelled_it_keeps_no_waker_and_loses_no_item) {
     FOR_EVERY_KIND {
         WAITING_FOR(.pends = NEVER);
@@ -213,7 +216,8 @@ TEST(the_latest_waker_is_woken_and_no_other) {
     }
 }
 
-/* Resume: what it waited for had finished. Those in flight stay in flight, and are there for the next one. */
+/* Resume: what it waited for had finished. Futures in flight stay in flight, and are there for
+ * the next call. */
 TEST(an_item_that_came_first_is_the_result_of_a_cancel) {
     FOR_EVERY_KIND {
         WAITING_FOR(.pends = NEVER);
@@ -236,14 +240,14 @@ TEST(an_end_that_came_first_is_the_result_of_a_cancel) {
     for (int borrows = 0; borrows < 2; borrows++) {
         make(a_generator, (struct script){.borrows = borrows});
         line.never = AW_GENERATE(gives_never);
-        line.filter = AW_OVER(every, &line.never);
+        line.filter = AW_ADAPTER(every, &line.never);
         aw_stream_next_future f = aw_stream_next(&line.filter);
         CHECK_EQ(drive_poll(&f.future), AW_PENDING);
         line.never.never.error = -EIO; /* nothing to own */
         script_finish(&line.never.never);
         CHECK_EQ(drive_cancel(&f.future), AW_READY);
         CHECK_EQ(f.out, 0);
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
@@ -264,7 +268,7 @@ TEST(discarded_its_item_comes_again) {
     }
 }
 
-/* Cleanup: what takes its time has it, also when the close is cancelled, twice. */
+/* Cleanup: slow parts are waited for, even if the close is cancelled, twice. */
 TEST(a_close_ends_when_all_is_gone) {
     FOR_EVERY_KIND {
         WAITING_FOR(.pends = NEVER, .cancel_pends = 100);
@@ -275,12 +279,12 @@ TEST(a_close_ends_when_all_is_gone) {
         CHECK_EQ(drive_poll(&c.future), AW_PENDING);
         CHECK_EQ(drive_cancel(&c.future), AW_PENDING);
         CHECK_EQ(drive_cancel(&c.future), AW_PENDING);
-        CHECK_EQ(scripts[0].gone, 0);
-        script_let_go(&scripts[0]);
+        CHECK_EQ(scripts[0].cancelled, 0);
+        script_finish_cancel(&scripts[0]);
         CHECK_EQ(drive_wakes(), 1);
         CHECK_EQ(drive_cancel(&c.future), AW_READY);
-        CHECK_EQ(scripts[0].gone, 1);
-        ledger_check_balanced();
+        CHECK_EQ(scripts[0].cancelled, 1);
+        ownership_check_balanced();
     }
 }
 
@@ -292,26 +296,26 @@ TEST(a_cancelled_drain_is_gone_when_all_is) {
             aw_stream_drain_future d = aw_stream_drain_of(line.stream);
             CHECK_EQ(drive_poll(&d.future), AW_PENDING);
             CHECK_EQ(drive_cancel(&d.future), AW_PENDING);
-            script_let_go(&scripts[0]);
+            script_finish_cancel(&scripts[0]);
             CHECK_EQ(drive_wakes(), 1);
             CHECK_EQ(drive_cancel(&d.future), AW_CANCELLED);
             CHECK_EQ(scripts[0].discards, wins);
-            ledger_check_balanced();
+            ownership_check_balanced();
         }
 }
 
-/* Decided: it has its error, and only winds up. */
+/* Decided: it has its error, and only waits for the rest to end. */
 TEST(a_drain_that_has_its_error_ends_with_it) {
     make(a_merge, (struct script){.pends = NEVER, .cancel_pends = 1});
     scripts[1] = (struct script){.error = -EPROTO};
     line.now = AW_GENERATE(gives_now, .left = 2);
     line.many = AW_UNORDERED(many, &line.now, 2, .errors = true);
     aw_stream_drain_future d = aw_stream_drain(&line.many);
-    CHECK_EQ(drive_poll(&d.future), AW_PENDING); /* cancelling the other */
+    CHECK_EQ(drive_poll(&d.future), AW_PENDING); /* it is cancelling the other future */
     CHECK_EQ(scripts[0].cancels, 1);
     CHECK_EQ(drive_cancel(&d.future), AW_PENDING);
-    script_let_go(&scripts[0]);
+    script_finish_cancel(&scripts[0]);
     CHECK_EQ(drive_cancel(&d.future), AW_READY);
     CHECK_EQ(d.out, -EPROTO);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What streams do to the counts of waits: a task that is stuck behind a stream is reported, and so is one that has only used
- * one before; nothing is reported that can still run. */
+ * How streams affect the wait counts: a task that is stuck behind a stream is reported, and so
+ * is one that has only used a stream before. A task that can still run is never reported. */
 #include "support/workers.h"
 
-/* Pending, and keeps its waker nowhere. */
+/* Pending, and its waker is stored nowhere. */
 static aw_poll forget(void *arg, aw_cx *cx, int *out) {
     (void)arg;
     (void)cx;
@@ -29,7 +29,7 @@ AW_CONCURRENT(aw_poll_fn, stuck_many, int) {
     return aw_poll_fn_of(forget, NULL);
 }
 
-/* Naps before each of three values. */
+/* Sleeps before each of three values. */
 AW_GENERATOR(int, slow, int i; aw_sleep nap;) {
     AW_BEGIN;
     for (self->i = 0; self->i < 3; self->i++) {
@@ -53,7 +53,7 @@ AW_ASYNC(int, behind, int kind; AW_ARRAY_STREAM(int) s; struct stuck g; struct s
     aw_stream_array(&self->s, numbers, 3);
     self->g = AW_GENERATE(stuck);
     self->f = AW_GENERATE(stuck_fiber);
-    self->map = AW_OVER(stuck_map, &self->s);
+    self->map = AW_ADAPTER(stuck_map, &self->s);
     self->many = AW_UNORDERED(stuck_many, &self->s, 2);
     AW_AWAIT(self->all, aw_stream_drain_of(
                             ((aw_stream *[]){&self->g.stream, &self->f.stream, &self->map.stream,
@@ -62,7 +62,8 @@ AW_ASYNC(int, behind, int kind; AW_ARRAY_STREAM(int) s; struct stuck g; struct s
     AW_END;
 }
 
-/* Gives up again and again, comes to the end (or, the last kind, to the first item), and is then stuck by itself. */
+/* Times out again and again, reaches the end (the last kind: the first item), and is then stuck
+ * on its own. */
 AW_ASYNC(int, after, int kind; AW_ARRAY_STREAM(int) s; struct slow g; struct slow_map map;
          struct slow_many many; AW_MERGE(int, 2) merge; AW_CHUNKS(int, 2) chunks; aw_stream * end;
          int late; AW_TIMEOUT(aw_stream_next_future) next; aw_poll_fn never;
@@ -70,7 +71,7 @@ AW_ASYNC(int, after, int kind; AW_ARRAY_STREAM(int) s; struct slow g; struct slo
     AW_BEGIN;
     aw_stream_array(&self->s, numbers, 3);
     self->g = AW_GENERATE(slow);
-    self->map = AW_OVER(slow_map, &self->s);
+    self->map = AW_ADAPTER(slow_map, &self->s);
     self->many = AW_UNORDERED(slow_many, &self->g, 2);
     aw_stream_merge(&self->merge, &self->g, &self->s);
     aw_stream_chunks(&self->chunks, &self->g, AW_MSEC(3));
@@ -89,7 +90,7 @@ AW_ASYNC(int, after, int kind; AW_ARRAY_STREAM(int) s; struct slow g; struct slo
     AW_END;
 }
 
-/* Time is virtual: when the second is over all that can run has run. */
+/* Time is virtual: when the second is over, every task that can run has run. */
 static void run_with(aw_runtime *rt, aw_future *task) {
     aw__task_drop(task);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_SEC(1))), 0);
@@ -102,7 +103,7 @@ ON_BOTH(a_task_that_is_stuck_behind_a_stream_is_reported) {
         aw_runtime *rt = new_runtime(workers, NULL, log);
         CHECK_EQ(aw_clock_pause(rt), 0);
         run_with(rt, AW_TASK(aw_spawn_on(rt, AW_CALL(behind, .kind = kind))));
-        /* Where only the woken are polled that is noticed too, as in a set. */
+        /* Where only woken futures are polled, the future is reported as well, as in a set. */
         CHECK_EQ(log_count(log, "lost wake-up"), kind == 3 ? 2 : 1);
         CHECK_CONTAINS(log->text, names[kind]);
         aw_runtime_free(rt);
@@ -121,7 +122,8 @@ ON_BOTH(a_task_that_has_used_a_stream_is_reported_when_it_is_stuck) {
     }
 }
 
-/* What was given up while it waited is over: its waits do not count for the next one. */
+/* A future that was cancelled while it waited has ended: its waits do not count for the next
+ * one. */
 AW_ASYNC(int, second_never, int n; aw_sleep nap; aw_poll_fn never;) {
     AW_BEGIN;
     if (self->n == 0)
@@ -140,7 +142,7 @@ AW_ASYNC(int, then_stuck, AW_ARRAY_STREAM(int) s; struct second_stuck map;
     AW_BEGIN;
     numbers[1] = 1;
     aw_stream_array(&self->s, numbers, 2);
-    self->map = AW_OVER(second_stuck, &self->s);
+    self->map = AW_ADAPTER(second_stuck, &self->s);
     do {
         AW_AWAIT_FOR(self->next, AW_USEC(200), aw_stream_next(&self->map));
     } while (self->next.out);
@@ -160,7 +162,7 @@ ON_BOTH(a_future_that_was_given_up_for_a_while_does_not_hide_the_next_one) {
     aw_runtime_free(rt);
 }
 
-/* ---- A cancel is bounded ---------------------------------------------------------------------- */
+/* ---- A cancel is bounded --------------------------------------------------------------------- */
 
 /* Waits once, and then never again: only the budget stops it. */
 static aw_semaphore first = AW_SEMAPHORE_INIT(0), others = AW_SEMAPHORE_INIT(1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Aborting a task: asynchronous, idempotent, on the runtime's own thread; an idle task is not polled
- * again; a task may still finish first, and its join says which it was. */
+ * Aborting a task: asynchronous, idempotent, on the runtime's own thread. An idle task is not
+ * polled again. A task may still finish first, and its join says which it was. */
 #include "support/tasks.h"
 
-/* Wait for a task and give its handle back: the status. */
+/* Joins a task, drops its handle, and returns the status. */
 AW_ASYNC(int, outcome, struct probe *task; aw_task_join_future join;) {
     AW_BEGIN;
     AW_AWAIT(self->join, aw_task_join(self->task));
@@ -18,7 +18,7 @@ AW_ASYNC(int, outcome, struct probe *task; aw_task_join_future join;) {
 
 TEST(abort_returns_before_the_task_is_cancelled) {
     ON_THIS_THREAD("the task does not run meanwhile");
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
@@ -33,15 +33,15 @@ TEST(abort_returns_before_the_task_is_cancelled) {
     aw_runtime_free(rt);
 }
 
-AW_ASYNC(int, abort_from_inside, ledger *ledger; struct probe * task; struct rounds pause;) {
+AW_ASYNC(int, abort_from_inside, probe_state *state; struct probe * task; struct rounds pause;) {
     AW_BEGIN;
-    self->task = aw_spawn(probe_of(self->ledger));
+    self->task = aw_spawn(probe_of(self->state));
     AW_AWAIT(self->pause, rounds(3));
     aw_task_abort(self->task);
-    CHECK_EQ(self->ledger->cancels, 0);
+    CHECK_EQ(self->state->cancels, 0);
     CHECK(!aw_task_is_finished(self->task));
     AW_AWAIT(self->pause, rounds(3));
-    CHECK_EQ(self->ledger->cancels, 1);
+    CHECK_EQ(self->state->cancels, 1);
     CHECK(aw_task_is_finished(self->task));
     aw_task_drop(self->task);
     AW_RETURN(0);
@@ -50,13 +50,13 @@ AW_ASYNC(int, abort_from_inside, ledger *ledger; struct probe * task; struct rou
 
 TEST(abort_by_another_task_does_not_run_the_cancel_in_its_own_poll) {
     ON_THIS_THREAD("the task does not run meanwhile");
-    ledger l = LEDGER;
-    CHECK_EQ(aw_run(AW_CALL(abort_from_inside, .ledger = &l)), 0);
+    probe_state l = PROBE_STATE;
+    CHECK_EQ(aw_run(AW_CALL(abort_from_inside, .state = &l)), 0);
     CHECK_EQ(l.polls, 1);
 }
 
 TEST(an_idle_task_is_released_without_being_polled_again) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
@@ -69,11 +69,11 @@ TEST(an_idle_task_is_released_without_being_polled_again) {
 
 TEST(a_task_that_was_woken_is_cancelled_and_not_polled) {
     ON_THIS_THREAD("the task does not run meanwhile");
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
-    ledger_finish(&l); /* it would be READY */
+    probe_finish(&l); /* it would be READY */
     aw_task_abort(h);
     CHECK_EQ(OUTCOME(rt, h), -ECANCELED);
     CHECK_EQ(l.polls, 1);
@@ -83,7 +83,7 @@ TEST(a_task_that_was_woken_is_cancelled_and_not_polled) {
 
 TEST(a_task_aborted_before_block_on_is_never_polled) {
     ON_THIS_THREAD("the task does not run meanwhile");
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -95,7 +95,7 @@ TEST(a_task_aborted_before_block_on_is_never_polled) {
 }
 
 TEST(aborting_again_and_again_is_one_cancel) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
@@ -112,7 +112,7 @@ TEST(aborting_again_and_again_is_one_cancel) {
 }
 
 TEST(aborting_again_does_not_call_a_pending_cancel_again) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.cancel_answer = AW_PENDING;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -125,7 +125,7 @@ TEST(aborting_again_does_not_call_a_pending_cancel_again) {
     CHECK_EQ(l.cancels, 1);
     CHECK(!aw_task_is_finished(h));
     l.cancel_answer = AW_CANCELLED;
-    ledger_wake(&l);
+    probe_wake(&l);
     CHECK_EQ(OUTCOME(rt, h), -ECANCELED);
     CHECK_EQ(l.cancels, 2);
     CHECK_EQ(l.polls, 1);
@@ -133,7 +133,7 @@ TEST(aborting_again_does_not_call_a_pending_cancel_again) {
 }
 
 TEST(a_pending_cancel_is_called_again_by_each_wake_and_poll_never) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.cancel_answer = AW_PENDING;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -143,7 +143,7 @@ TEST(a_pending_cancel_is_called_again_by_each_wake_and_poll_never) {
         run_a_while(rt);
         CHECK_EQ(l.cancels, i);
         if (i == 5) l.cancel_answer = AW_CANCELLED;
-        ledger_wake(&l);
+        probe_wake(&l);
     }
     CHECK_EQ(OUTCOME(rt, h), -ECANCELED);
     CHECK_EQ(l.cancels, 6);
@@ -151,10 +151,10 @@ TEST(a_pending_cancel_is_called_again_by_each_wake_and_poll_never) {
     aw_runtime_free(rt);
 }
 
-/* ---- Finished first --------------------------------------------------------------------------- */
+/* ---- Finished first -------------------------------------------------------------------------- */
 
 TEST(an_aborted_task_that_finishes_while_it_is_cancelled_joins_as_finished) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.cancel_answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -168,8 +168,8 @@ TEST(an_aborted_task_that_finishes_while_it_is_cancelled_joins_as_finished) {
     aw_runtime_free(rt);
 }
 
-TEST(an_aborted_task_that_finishes_first_and_that_nobody_joins_is_discarded_once) {
-    ledger l = LEDGER;
+TEST(an_aborted_task_that_finishes_first_and_is_not_joined_is_discarded_once) {
+    probe_state l = PROBE_STATE;
     l.cancel_answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -184,7 +184,7 @@ TEST(an_aborted_task_that_finishes_first_and_that_nobody_joins_is_discarded_once
 }
 
 TEST(aborting_a_task_that_has_finished_changes_nothing) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -196,9 +196,9 @@ TEST(aborting_a_task_that_has_finished_changes_nothing) {
     aw_runtime_free(rt);
 }
 
-/* ---- Itself ----------------------------------------------------------------------------------- */
+/* ---- Itself ---------------------------------------------------------------------------------- */
 
-static void abort_own_task(ledger *l, aw_cx *cx) {
+static void abort_own_task(probe_state *l, aw_cx *cx) {
     (void)cx;
     aw_task_abort(*(struct probe **)l->arg);
     CHECK_EQ(l->cancels, 0); /* not inside its own poll */
@@ -207,7 +207,7 @@ static void abort_own_task(ledger *l, aw_cx *cx) {
 TEST(a_task_that_aborts_itself_and_waits_is_cancelled) {
     ON_THIS_THREAD("it has its handle before it runs");
     struct probe *h = NULL;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = abort_own_task;
     l.arg = &h;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
@@ -221,7 +221,7 @@ TEST(a_task_that_aborts_itself_and_waits_is_cancelled) {
 TEST(a_task_that_aborts_itself_and_returns_has_finished) {
     ON_THIS_THREAD("it has its handle before it runs");
     struct probe *h = NULL;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = abort_own_task;
     l.arg = &h;
     l.answer = AW_READY;
@@ -232,7 +232,7 @@ TEST(a_task_that_aborts_itself_and_returns_has_finished) {
     aw_runtime_free(rt);
 }
 
-static void drop_own_handle(ledger *l, aw_cx *cx) {
+static void drop_own_handle(probe_state *l, aw_cx *cx) {
     (void)cx;
     aw_task_drop(*(struct probe **)l->arg);
 }
@@ -242,7 +242,7 @@ TEST(a_task_may_drop_its_own_handle_while_it_runs) {
     for (int ready = 0; ready < 2; ready++) {
         memory m;
         struct probe *h = NULL;
-        ledger l = LEDGER;
+        probe_state l = PROBE_STATE;
         l.during_poll = drop_own_handle;
         l.arg = &h;
         l.answer = ready ? AW_READY : AW_PENDING;
@@ -257,14 +257,14 @@ TEST(a_task_may_drop_its_own_handle_while_it_runs) {
     }
 }
 
-/* ---- From other threads ----------------------------------------------------------------------- */
+/* ---- From other threads ---------------------------------------------------------------------- */
 
 static void *abort_elsewhere(void *handle) {
     aw_task_abort((struct probe *)handle);
     return NULL;
 }
 
-static void abort_on_a_thread(ledger *l, aw_cx *cx) {
+static void abort_on_a_thread(probe_state *l, aw_cx *cx) {
     (void)cx;
     on_a_thread(abort_elsewhere, *(struct probe **)l->arg);
 }
@@ -272,7 +272,7 @@ static void abort_on_a_thread(ledger *l, aw_cx *cx) {
 TEST(a_task_aborted_by_a_thread_during_its_own_poll_is_cancelled_when_it_waits) {
     ON_THIS_THREAD("it looks at which thread runs it");
     struct probe *h = NULL;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = abort_on_a_thread;
     l.arg = &h;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
@@ -287,7 +287,7 @@ TEST(a_task_aborted_by_a_thread_during_its_own_poll_is_cancelled_when_it_waits) 
 TEST(a_task_aborted_by_a_thread_during_its_last_poll_has_finished) {
     ON_THIS_THREAD("the handle is known before the task runs");
     struct probe *h = NULL;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = abort_on_a_thread;
     l.arg = &h;
     l.answer = AW_READY;
@@ -313,7 +313,7 @@ static void *abort_when_asleep(void *arg) {
 
 TEST(abort_from_a_thread_wakes_the_runtime_and_releases_the_frame_there) {
     sleeper s;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, sleeper_init(&s), false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     struct foreign_abort a = {&s, h};
@@ -326,7 +326,7 @@ TEST(abort_from_a_thread_wakes_the_runtime_and_releases_the_frame_there) {
     aw_runtime_free(rt);
 }
 
-/* A task whose FINALLY waits, and which says where each part of it ran. */
+/* A task with a FINALLY that waits. It records the thread of each part. */
 AW_ASYNC(int, careful, aw_notify *cleaned; pthread_t * ran_by; int *finals; aw_never never;
          aw_notified wait;) {
     AW_BEGIN;
@@ -376,7 +376,7 @@ TEST(ending_the_runtime_waits_for_cleanup_that_has_begun) {
     aw_notify cleaned = AW_NOTIFY_INIT;
     pthread_t ran_by;
     int finals = 0;
-    aw_notify_one(&cleaned); /* it will not have to wait long */
+    aw_notify_one(&cleaned); /* so that it does not have to wait long */
     aw_runtime *rt = runtime_new(NULL, NULL, sleeper_init(&s), false);
     struct careful *h = aw_spawn_on(
         rt, AW_CALL(careful, .cleaned = &cleaned, .ran_by = &ran_by, .finals = &finals));
@@ -387,12 +387,12 @@ TEST(ending_the_runtime_waits_for_cleanup_that_has_begun) {
     aw_task_drop(h);
 }
 
-/* ---- In the queues ---------------------------------------------------------------------------- */
+/* ---- In the queues --------------------------------------------------------------------------- */
 
-AW_ASYNC(int, only_yields, int *turns;) {
+AW_ASYNC(int, only_yields, int *polls;) {
     AW_BEGIN;
     for (;;) {
-        ++*self->turns;
+        ++*self->polls;
         AW_YIELD;
     }
     AW_RETURN(0);
@@ -400,24 +400,24 @@ AW_ASYNC(int, only_yields, int *turns;) {
 }
 
 TEST(a_task_that_only_yields_can_be_aborted) {
-    ON_THIS_THREAD("it counts turns");
-    int turns = 0;
+    ON_THIS_THREAD("it counts polls");
+    int polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    struct only_yields *h = aw_spawn_on(rt, AW_CALL(only_yields, .turns = &turns));
+    struct only_yields *h = aw_spawn_on(rt, AW_CALL(only_yields, .polls = &polls));
     run_a_while(rt);
-    int before = turns;
+    int before = polls;
     CHECK_GT(before, 1);
     aw_task_abort(h);
     run_a_while(rt);
     CHECK(aw_task_is_finished(h));
-    CHECK_EQ(turns, before);
+    CHECK_EQ(polls, before);
     aw_task_drop(h);
     aw_runtime_free(rt);
 }
 
 TEST(aborting_a_handle_of_a_failed_spawn_does_nothing) {
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_set_log(keep_log, &log);
     struct probe *h = aw_spawn(probe_of(&l));
     CHECK_EQ(aw_task_error(h), -ENXIO);

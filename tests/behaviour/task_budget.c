@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The cooperative budget: 128 operations a poll, then the others have their turn; through every
- * combinator; and the way out of it. */
-#include "support/counted.h"
+ * The cooperative budget: 128 operations per poll, then other tasks run; through every
+ * combinator; and how to opt out of it. */
+#include "support/poll_counter.h"
 
-/* ---- Counting polls --------------------------------------------------------------------------- */
+/* ---- Counting polls -------------------------------------------------------------------------- */
 
 /* How many polls a future needs as the main future. */
 static int polls_of(aw_runtime *rt, aw_future *f) {
@@ -13,7 +13,7 @@ static int polls_of(aw_runtime *rt, aw_future *f) {
     return polls;
 }
 
-/* ---- Leaves ----------------------------------------------------------------------------------- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, oneshots, int left; AW_ONESHOT(int) c; aw_oneshot_future recv;) {
     AW_BEGIN;
@@ -67,7 +67,7 @@ AW_ASYNC(int, ticks, int left; aw_interval interval; aw_tick tick;) {
 TEST(a_poll_does_exactly_128_operations) {
     static const int operations[] = {1, 127, 128, 129, 256, 257, 1000};
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     struct probe *ended = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
@@ -114,7 +114,7 @@ TEST(without_an_executor_that_counts_there_is_no_budget) {
     CHECK_EQ(aw_future_poll(&a.future, &cx), AW_READY);
 }
 
-/* ---- Combinators ------------------------------------------------------------------------------ */
+/* ---- Combinators ----------------------------------------------------------------------------- */
 
 typedef AW_SELECT(aw_oneshot_future, aw_never) received_or_never;
 typedef AW_JOIN(aw_oneshot_future, aw_oneshot_future) received_twice;
@@ -189,7 +189,7 @@ struct many_sleeps {
 TEST(the_budget_is_shared_by_the_children_of_join_all) {
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     static struct many_sleeps sleeps;
-    for (int n = 20; n <= 300; n += 280) { /* polling all, and polling the woken ones */
+    for (int n = 20; n <= 300; n += 280) { /* polls all children, and polls only the woken ones */
         for (int i = 0; i < n; i++)
             sleeps.all[i] = aw_sleep_for(0);
         aw_all all = aw_join_all(sleeps.all, (size_t)n);
@@ -198,19 +198,20 @@ TEST(the_budget_is_shared_by_the_children_of_join_all) {
     aw_runtime_free(rt);
 }
 
-/* Cancelling costs nothing and is never refused: it ends in one go whatever was spent. */
-AW_ASYNC(int, spend_then_select, AW_ONESHOT(int) c[200]; aw_oneshot_future r[200]; int i; int *done;
-         aw_group s; aw_yield y;) {
+/* A cancel costs no budget and is never refused: it ends at once however much was spent. */
+AW_ASYNC(int, spend_then_fail, AW_ONESHOT(int) c[200]; aw_oneshot_future r[200]; int i; int *done;
+         aw_group j; aw_ready error;) {
     AW_BEGIN;
     for (self->i = 0; self->i < 128; self->i++) {
         aw_oneshot_send(&self->c[self->i], 1);
         AW_AWAIT(self->r[self->i], aw_oneshot_recv(&self->c[self->i]));
     }
-    /* Nothing is left of the budget; a select over a ready yield and waits still ends at once. */
-    self->y = aw_yield_now();
-    self->y.future.state = 1;
+    /* The budget is spent. A try_join over a wait and an error still ends at once. (A select
+     * would yield.) */
+    self->error = aw_ready_now(-EIO);
     self->r[128] = aw_oneshot_recv(&self->c[128]);
-    AW_AWAIT(self->s, aw_select_biased_refs(&self->y, &self->r[128]));
+    AW_AWAIT(self->j, aw_try_join_biased_refs(&self->r[128], &self->error));
+    CHECK_EQ(self->j.out, -EIO);
     ++*self->done;
     AW_RETURN(0);
     AW_END;
@@ -219,15 +220,15 @@ AW_ASYNC(int, spend_then_select, AW_ONESHOT(int) c[200]; aw_oneshot_future r[200
 TEST(a_cancel_neither_spends_nor_is_refused) {
     int done = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    struct spend_then_select f = AW_CALL(spend_then_select, .done = &done);
+    struct spend_then_fail f = AW_CALL(spend_then_fail, .done = &done);
     CHECK_EQ(polls_of(rt, &f.future), 1);
     CHECK_EQ(done, 1);
     aw_runtime_free(rt);
 }
 
-/* ---- The others ------------------------------------------------------------------------------- */
+/* ---- Other tasks ----------------------------------------------------------------------------- */
 
-/* A greedy task and one that counts its turns: they alternate. */
+/* A greedy task, and one that counts its polls. */
 AW_ASYNC(int, greedy, int left; int *other; AW_ONESHOT(int) c; aw_oneshot_future recv;) {
     AW_BEGIN;
     while (self->left > 0) {
@@ -240,34 +241,34 @@ AW_ASYNC(int, greedy, int left; int *other; AW_ONESHOT(int) c; aw_oneshot_future
     AW_END;
 }
 
-AW_ASYNC(int, counts_turns, int *turns;) {
+AW_ASYNC(int, counts_polls, int *polls;) {
     AW_BEGIN;
     for (;;) {
-        ++*self->turns;
+        ++*self->polls;
         AW_YIELD;
     }
     AW_RETURN(0);
     AW_END;
 }
 
-TEST(others_have_their_turn_when_the_budget_is_spent) {
-    ON_THIS_THREAD("it counts turns");
-    int turns = 0;
+TEST(other_tasks_run_when_the_budget_is_spent) {
+    ON_THIS_THREAD("it counts polls");
+    int polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    aw_task_drop(aw_spawn_on(rt, AW_CALL(counts_turns, .turns = &turns)));
-    CHECK_GE(aw_block_on(rt, AW_CALL(greedy, .left = 12800, .other = &turns)), 1);
+    aw_task_drop(aw_spawn_on(rt, AW_CALL(counts_polls, .polls = &polls)));
+    CHECK_GE(aw_block_on(rt, AW_CALL(greedy, .left = 12800, .other = &polls)), 1);
     aw_runtime_free(rt);
 }
 
-/* ---- The way out ------------------------------------------------------------------------------ */
+/* ---- Opting out ------------------------------------------------------------------------------ */
 
-AW_ASYNC(int, freely, int left; bool again; aw_sleep sleep;) {
+AW_ASYNC(int, unbudgeted, int left; bool again; aw_sleep sleep;) {
     AW_BEGIN;
     CHECK_EQ(aw_unbudgeted(cx, true), 0);
     for (; self->left > 0; self->left--)
         AW_AWAIT(self->sleep, aw_sleep_for(0));
     if (!self->again) AW_RETURN(0);
-    AW_YIELD; /* it lasts */
+    AW_YIELD; /* the exemption lasts */
     for (self->left = 1000; self->left > 0; self->left--)
         AW_AWAIT(self->sleep, aw_sleep_for(0));
     CHECK_EQ(aw_unbudgeted(cx, false), 0);
@@ -279,16 +280,16 @@ AW_ASYNC(int, freely, int left; bool again; aw_sleep sleep;) {
 
 TEST(an_unbudgeted_task_runs_as_long_as_it_finds_work) {
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    struct freely f = AW_CALL(freely, .left = 5000);
+    struct unbudgeted f = AW_CALL(unbudgeted, .left = 5000);
     CHECK_EQ(polls_of(rt, &f.future), 1);
-    struct freely g = AW_CALL(freely, .left = 5000, .again = true);
+    struct unbudgeted g = AW_CALL(unbudgeted, .left = 5000, .again = true);
     CHECK_EQ(polls_of(rt, &g.future), 2 + 2); /* a yield; 300 operations in three polls */
     struct zero_sleeps after = AW_CALL(zero_sleeps, .left = 200);
     CHECK_EQ(polls_of(rt, &after.future), 2); /* the next main future has a budget */
     aw_runtime_free(rt);
 }
 
-TEST(there_is_no_way_out_of_a_budget_outside_a_task) {
+TEST(opting_out_of_the_budget_outside_a_task_is_refused) {
     aw_waker w = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&w);
     CHECK_EQ(aw_unbudgeted(&cx, true), -ENXIO);

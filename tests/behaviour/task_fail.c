@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * AW_FAIL and aw_fail: a task ends with an error, from however deep inside, and cleanup runs on the way
+ * AW_FAIL and aw_fail: a task ends with an error from any depth, and cleanup runs on the way
  * out. Its join reports the code; so does block_on for the main future. */
 #include "support/tasks.h"
 
 #include <limits.h>
 
-/* ---- Three functions deep --------------------------------------------------------------------- */
+/* ---- Three functions deep -------------------------------------------------------------------- */
 
-/* In which order things were cleaned up. */
+/* The order of cleanup. */
 typedef struct order {
     char text[64];
 } order;
@@ -71,7 +71,7 @@ TEST(a_failure_of_the_main_future_is_what_block_on_and_run_return) {
         CHECK_EQ(aw_block_on(rt, AW_CALL(outer, .order = &o, .code = -ENOLINK)), -ENOLINK);
         CHECK_STR(o.text, "inner middle outer ");
     }
-    CHECK_EQ(aw_block_on(rt, rounds(1)), 0); /* the next one is not touched by it */
+    CHECK_EQ(aw_block_on(rt, rounds(1)), 0); /* the next main future is not affected */
     aw_runtime_free(rt);
 }
 
@@ -85,20 +85,20 @@ TEST(a_failed_main_future_leaves_the_result_untouched) {
 
 TEST(a_failed_task_leaves_the_others_alone) {
     order a = {""};
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *other = aw_spawn_on(rt, probe_of(&l));
     struct outer *h = aw_spawn_on(rt, AW_CALL(outer, .order = &a, .code = -1));
     CHECK_EQ(JOIN_STATUS(rt, h), -1);
     CHECK_EQ(l.cancels, 0);
-    ledger_finish(&l);
+    probe_finish(&l);
     CHECK_EQ(JOIN_STATUS(rt, other), 0);
     aw_task_drop(h);
     aw_task_drop(other);
     aw_runtime_free(rt);
 }
 
-/* ---- Through combinators ---------------------------------------------------------------------- */
+/* ---- Through combinators --------------------------------------------------------------------- */
 
 AW_ASYNC(int, in_a_join, order *order; AW_JOIN(struct inner, aw_never) j;) {
     AW_BEGIN;
@@ -181,17 +181,17 @@ TEST(a_failure_ends_the_whole_task_from_inside_any_combinator) {
     CHECK_STR(o.text, wanted);
 }
 
-/* ---- By hand ---------------------------------------------------------------------------------- */
+/* ---- In futures without a frame -------------------------------------------------------------- */
 
-static void fail_with(ledger *l, aw_cx *cx) {
+static void fail_with(probe_state *l, aw_cx *cx) {
     const int *codes = l->arg;
     for (; *codes != INT_MAX; codes++)
         CHECK_EQ(aw_fail(cx, *codes), *codes >= 0 || *codes < -4095 ? -EINVAL : 0);
 }
 
-TEST(a_future_written_by_hand_fails_its_task_with_the_first_code) {
+TEST(a_plain_future_fails_its_task_with_the_first_code) {
     int codes[] = {0, 5, -4096, INT_MIN, -ERANGE, -EDOM, INT_MAX};
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = fail_with;
     l.arg = codes;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
@@ -205,7 +205,7 @@ TEST(a_future_written_by_hand_fails_its_task_with_the_first_code) {
 
 TEST(codes_that_are_no_errors_change_nothing) {
     int codes[] = {0, 1, INT_MIN, -4096, INT_MAX};
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = fail_with;
     l.arg = codes;
     l.answer = AW_READY;
@@ -219,7 +219,7 @@ TEST(codes_that_are_no_errors_change_nothing) {
 
 TEST(the_smallest_errno_is_a_code) {
     int codes[] = {-4095, INT_MAX};
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = fail_with;
     l.arg = codes;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
@@ -229,7 +229,7 @@ TEST(the_smallest_errno_is_a_code) {
 
 TEST(a_task_that_fails_and_is_ready_in_the_same_poll_has_finished) {
     int codes[] = {-ERANGE, INT_MAX};
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = fail_with;
     l.arg = codes;
     l.answer = AW_READY;
@@ -242,7 +242,7 @@ TEST(a_task_that_fails_and_is_ready_in_the_same_poll_has_finished) {
 
 TEST(a_failing_task_that_finishes_while_it_is_cancelled_has_finished) {
     int codes[] = {-ERANGE, INT_MAX};
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = fail_with;
     l.arg = codes;
     l.cancel_answer = AW_READY;
@@ -259,12 +259,12 @@ TEST(aw_fail_outside_a_task_says_so) {
     CHECK_EQ(aw_fail(&cx, -EIO), -ENXIO);
 }
 
-/* ---- Fail and abort --------------------------------------------------------------------------- */
+/* ---- Fail and abort -------------------------------------------------------------------------- */
 
-/* Its child finishes while it is being cancelled, so the body runs on and meets AW_FAIL. */
-AW_ASYNC(int, fails_when_cancelled, ledger *ledger; order * order; struct probe child;) {
+/* Its child finishes while it is being cancelled, so the body goes on and reaches AW_FAIL. */
+AW_ASYNC(int, fails_when_cancelled, probe_state *state; order * order; struct probe child;) {
     AW_BEGIN;
-    AW_AWAIT(self->child, probe_of(self->ledger));
+    AW_AWAIT(self->child, probe_of(self->state));
     note(self->order, AW_CANCELLING ? "cancelled " : "");
     AW_FAIL(-ENODATA);
     note(self->order, "ran on ");
@@ -275,12 +275,12 @@ AW_ASYNC(int, fails_when_cancelled, ledger *ledger; order * order; struct probe 
 }
 
 TEST(a_task_that_fails_while_it_is_being_cancelled_joins_with_its_code) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     order o = {""};
     l.cancel_answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct fails_when_cancelled *h = aw_spawn_on(
-        rt, AW_CALL(fails_when_cancelled, .ledger = &l, .order = &o));
+        rt, AW_CALL(fails_when_cancelled, .state = &l, .order = &o));
     run_a_while(rt);
     aw_task_abort(h);
     CHECK_EQ(JOIN_STATUS(rt, h), -ENODATA);
@@ -293,7 +293,7 @@ TEST(aborting_a_task_that_has_failed_does_not_change_its_code) {
     order o = {""};
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct outer *h = aw_spawn_on(rt, AW_CALL(outer, .order = &o, .code = -ENOSR));
-    while (!aw_task_is_finished(h)) { /* at every moment of its life */
+    while (!aw_task_is_finished(h)) { /* at every stage of its life */
         CHECK_EQ(aw_block_on(rt, rounds(1)), 0);
         if (o.text[0]) aw_task_abort(h);
     }
@@ -303,7 +303,7 @@ TEST(aborting_a_task_that_has_failed_does_not_change_its_code) {
     aw_runtime_free(rt);
 }
 
-/* ---- Mistakes --------------------------------------------------------------------------------- */
+/* ---- Misuse ---------------------------------------------------------------------------------- */
 
 TEST(failing_with_what_is_no_error_is_caught) {
     order o = {""};
@@ -330,7 +330,7 @@ TEST(failing_where_there_is_no_task_is_caught) {
     DIES(poll_outside(), "AW_FAIL outside a task");
 }
 
-/* ---- Beside ----------------------------------------------------------------------------------- */
+/* ---- A follower ------------------------------------------------------------------------------ */
 
 TEST(the_main_future_of_a_second_thread_can_fail_too) {
     order o = {""};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joining a task on the thread that runs it: what the join says, whose the output is, and what is left
- * of a join that is cancelled or discarded. Joins from elsewhere are in task_join_foreign.c. */
+ * Joining a task on the thread that runs it: what the join returns, the owner of the output, and
+ * what remains of a join that is cancelled or discarded. Joins from elsewhere are in
+ * task_join_foreign.c. */
 #include "support/tasks.h"
 
 /* cancel-at-every-await: aw_task_join */
 
-/* ---- Status and output ------------------------------------------------------------------------ */
+/* ---- Status and output ----------------------------------------------------------------------- */
 
 AW_ASYNC(int, doubled, int n; struct rounds pause;) {
     AW_BEGIN;
@@ -34,7 +35,7 @@ TEST(a_join_gives_the_typed_output_of_each_task) {
 }
 
 TEST(a_join_of_a_task_that_has_ended_is_ready_at_its_first_poll) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     l.answer = AW_READY;
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -51,7 +52,7 @@ TEST(a_join_of_a_task_that_has_ended_is_ready_at_its_first_poll) {
     CHECK_EQ(l.discards, 0);
 }
 
-/* Everything a task has is gone before its join can see that it has ended. */
+/* Everything that belongs to a task is released before a join can see that it has ended. */
 struct traces {
     int finals, locals;
 };
@@ -87,10 +88,10 @@ TEST(cleanup_is_over_before_a_join_reports) {
     CHECK_EQ(aw_run(AW_CALL(join_traced)), 5);
 }
 
-/* ---- Whose output it is ----------------------------------------------------------------------- */
+/* ---- Ownership of the output ----------------------------------------------------------------- */
 
 TEST(an_output_that_was_joined_is_not_discarded) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -101,7 +102,7 @@ TEST(an_output_that_was_joined_is_not_discarded) {
 }
 
 TEST(joining_twice_reports_twice_and_takes_once) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -118,13 +119,13 @@ static void *drop_probe(void *handle) {
     return NULL;
 }
 
-/* {the task ends, the handle goes, the runtime ends} in each order that is possible. */
+/* {the task ends, the handle is dropped, the runtime ends} in each possible order. */
 TEST(an_untaken_output_is_discarded_exactly_once_in_each_order) {
     enum { BEFORE_END, AFTER_END, AFTER_RUNTIME, ORDERS };
     for (int order = 0; order < ORDERS; order++)
         for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
             memory m;
-            ledger l = LEDGER;
+            probe_state l = PROBE_STATE;
             memory_init(&m);
             aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
             struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -138,7 +139,7 @@ TEST(an_untaken_output_is_discarded_exactly_once_in_each_order) {
                 }
                 if (moment == BEFORE_END) {
                     CHECK_EQ(l.discards, 0);
-                    ledger_finish(&l);
+                    probe_finish(&l);
                     run_a_while(rt);
                     CHECK_EQ(l.discards, order == BEFORE_END);
                 } else if (moment == AFTER_END) {
@@ -154,7 +155,7 @@ TEST(an_untaken_output_is_discarded_exactly_once_in_each_order) {
         }
 }
 
-/* ---- Discarded joins -------------------------------------------------------------------------- */
+/* ---- Discarded joins ------------------------------------------------------------------------- */
 
 typedef AW_SELECT(aw_task_join_future, aw_task_join_future) two_joins;
 
@@ -168,9 +169,10 @@ AW_ASYNC(int, first_of_two, struct probe *a, *b; bool take; two_joins s;) {
     AW_END;
 }
 
-/* Both have ended when the select looks: the winner is taken, the other goes back to its handle. */
+/* Both tasks have ended when the select polls: the winner is taken, the output of the other goes
+ * back to its handle. */
 TEST(a_join_that_loses_a_select_gives_the_output_back_to_the_handle) {
-    ledger a = LEDGER, b = LEDGER;
+    probe_state a = PROBE_STATE, b = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     a.answer = b.answer = AW_READY;
     struct probe *ha = aw_spawn_on(rt, probe_of(&a)), *hb = aw_spawn_on(rt, probe_of(&b));
@@ -188,14 +190,14 @@ TEST(a_join_that_loses_a_select_gives_the_output_back_to_the_handle) {
 /* The same when they end while the select waits. */
 TEST(joins_that_end_together_in_a_select_are_discarded_or_taken_once) {
     for (int take = 0; take < 2; take++) {
-        ledger a = LEDGER, b = LEDGER;
+        probe_state a = PROBE_STATE, b = PROBE_STATE;
         aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
         struct probe *ha = aw_spawn_on(rt, probe_of(&a)), *hb = aw_spawn_on(rt, probe_of(&b));
         struct first_of_two *s = aw_spawn_on(rt,
                                              AW_CALL(first_of_two, .a = ha, .b = hb, .take = take));
         run_a_while(rt);
-        ledger_finish(&a);
-        ledger_finish(&b);
+        probe_finish(&a);
+        probe_finish(&b);
         run_a_while(rt);
         CHECK(aw_task_is_finished(s));
         aw_task_drop(s);
@@ -209,11 +211,11 @@ TEST(joins_that_end_together_in_a_select_are_discarded_or_taken_once) {
 }
 
 TEST(a_discarded_join_can_be_joined_again_and_its_output_taken) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    CHECK_EQ(aw_block_on_status(rt, aw_task_join(h)), 0); /* discards */
+    CHECK_EQ(aw_block_on_status(rt, aw_task_join(h)), 0); /* discards the output */
     CHECK_EQ(l.discards, 0);
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     CHECK_EQ(aw_task_take(h), 101);
@@ -222,7 +224,7 @@ TEST(a_discarded_join_can_be_joined_again_and_its_output_taken) {
 }
 
 TEST(discarding_the_join_of_a_cancelled_task_does_not_make_it_finished) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     aw_task_abort(h);
@@ -233,37 +235,39 @@ TEST(discarding_the_join_of_a_cancelled_task_does_not_make_it_finished) {
     CHECK_EQ(l.discards, 0);
 }
 
-/* ---- Cancelled joins -------------------------------------------------------------------------- */
+/* ---- Cancelled joins ------------------------------------------------------------------------- */
 
-/* Polls a join by hand inside the runtime, with wakers of its own. */
-struct by_hand {
+/* Polls a join directly inside the runtime, with its own wakers. */
+struct manual {
     aw_task_join_future join;
     aw_flag flag[2];
 };
 
-enum hand_step { POLL, POLL_OTHER, CANCEL, CANCEL_OTHER };
+enum step_kind { POLL, POLL_OTHER, CANCEL, CANCEL_OTHER };
 
-/* One step, on the runtime's thread, in a task of it: its answer. */
-AW_ASYNC(int, step, struct by_hand *hand; enum hand_step what;) {
+/* One step, in a task on the runtime's thread. Returns the poll's answer. */
+AW_ASYNC(int, step, struct manual *manual; enum step_kind what;) {
     AW_BEGIN;
     bool other = self->what == POLL_OTHER || self->what == CANCEL_OTHER;
-    aw_waker w = aw_flag_waker(&self->hand->flag[other]);
+    aw_waker w = aw_flag_waker(&self->manual->flag[other]);
     aw_cx mine = {&w, cx->runtime, cx->meter};
-    AW_RETURN(self->what <= POLL_OTHER ? aw_future_poll(&self->hand->join.future, &mine)
-                                       : aw_future_cancel(&self->hand->join.future, &mine));
+    AW_RETURN(self->what <= POLL_OTHER ? aw_future_poll(&self->manual->join.future, &mine)
+                                       : aw_future_cancel(&self->manual->join.future, &mine));
     AW_END;
 }
 
-#define STEP(rt, hand_, what_) aw_block_on(rt, AW_CALL(step, .hand = (hand_), .what = (what_)))
+#define STEP(rt, manual_, what_)                                                                   \
+    aw_block_on(rt, AW_CALL(step, .manual = (manual_), .what = (what_)))
 
 TEST(a_join_cancelled_before_its_first_poll_is_gone_and_the_task_goes_on) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     l.answer = AW_READY;
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    struct by_hand hand = {.join = aw_task_join(h)};
-    run_a_while(rt); /* also when the task has ended: what never ran cannot have finished */
-    CHECK_EQ(STEP(rt, &hand, CANCEL), AW_CANCELLED);
+    struct manual manual = {.join = aw_task_join(h)};
+    /* Also when the task has ended: a join that was never polled cannot have finished. */
+    run_a_while(rt);
+    CHECK_EQ(STEP(rt, &manual, CANCEL), AW_CANCELLED);
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     aw_task_drop(h);
     aw_runtime_free(rt);
@@ -271,76 +275,76 @@ TEST(a_join_cancelled_before_its_first_poll_is_gone_and_the_task_goes_on) {
 }
 
 TEST(a_pending_join_that_is_cancelled_leaves_the_task_alone) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    struct by_hand hand = {.join = aw_task_join(h)};
-    CHECK_EQ(STEP(rt, &hand, POLL), AW_PENDING);
-    CHECK_EQ(STEP(rt, &hand, CANCEL), AW_CANCELLED);
-    memset(&hand.join, 0xa5, sizeof hand.join); /* nothing may look at it any more */
+    struct manual manual = {.join = aw_task_join(h)};
+    CHECK_EQ(STEP(rt, &manual, POLL), AW_PENDING);
+    CHECK_EQ(STEP(rt, &manual, CANCEL), AW_CANCELLED);
+    memset(&manual.join, 0xa5, sizeof manual.join); /* nothing may access it any more */
     run_a_while(rt);
     CHECK_EQ(l.cancels, 0);
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
-    CHECK(!aw_flag_take(&hand.flag[0]));
+    CHECK(!aw_flag_take(&manual.flag[0]));
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     aw_task_drop(h);
     aw_runtime_free(rt);
 }
 
 TEST(a_join_that_was_woken_and_is_then_cancelled_has_finished) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    struct by_hand hand = {.join = aw_task_join(h)};
-    CHECK_EQ(STEP(rt, &hand, POLL), AW_PENDING);
+    struct manual manual = {.join = aw_task_join(h)};
+    CHECK_EQ(STEP(rt, &manual, POLL), AW_PENDING);
     run_a_while(rt);
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
-    CHECK(aw_flag_take(&hand.flag[0]));
-    CHECK_EQ(STEP(rt, &hand, CANCEL_OTHER), AW_READY);
-    CHECK_EQ(hand.join.out, 0);
+    CHECK(aw_flag_take(&manual.flag[0]));
+    CHECK_EQ(STEP(rt, &manual, CANCEL_OTHER), AW_READY);
+    CHECK_EQ(manual.join.out, 0);
     CHECK_EQ(aw_task_take(h), 102);
     aw_runtime_free(rt);
     CHECK_EQ(l.discards, 0);
 }
 
 TEST(cancelling_the_join_of_a_cancelled_task_reports_that) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    struct by_hand hand = {.join = aw_task_join(h)};
-    CHECK_EQ(STEP(rt, &hand, POLL), AW_PENDING);
+    struct manual manual = {.join = aw_task_join(h)};
+    CHECK_EQ(STEP(rt, &manual, POLL), AW_PENDING);
     aw_task_abort(h);
     run_a_while(rt);
-    CHECK_EQ(STEP(rt, &hand, CANCEL), AW_READY);
-    CHECK_EQ(hand.join.out, -ECANCELED);
+    CHECK_EQ(STEP(rt, &manual, CANCEL), AW_READY);
+    CHECK_EQ(manual.join.out, -ECANCELED);
     aw_task_drop(h);
     aw_runtime_free(rt);
 }
 
 TEST(only_the_latest_waker_of_a_join_is_woken) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    struct by_hand hand = {.join = aw_task_join(h)};
-    CHECK_EQ(STEP(rt, &hand, POLL), AW_PENDING);
-    CHECK_EQ(STEP(rt, &hand, POLL_OTHER), AW_PENDING);
+    struct manual manual = {.join = aw_task_join(h)};
+    CHECK_EQ(STEP(rt, &manual, POLL), AW_PENDING);
+    CHECK_EQ(STEP(rt, &manual, POLL_OTHER), AW_PENDING);
     run_a_while(rt);
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
-    CHECK(!aw_flag_take(&hand.flag[0]));
-    CHECK(aw_flag_take(&hand.flag[1]));
-    CHECK_EQ(STEP(rt, &hand, POLL), AW_READY);
+    CHECK(!aw_flag_take(&manual.flag[0]));
+    CHECK(aw_flag_take(&manual.flag[1]));
+    CHECK_EQ(STEP(rt, &manual, POLL), AW_READY);
     aw_task_drop(h);
     aw_runtime_free(rt);
 }
 
 static void join_twice_at_once(void) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
-    struct by_hand a = {.join = aw_task_join(h)}, b = {.join = aw_task_join(h)};
+    struct manual a = {.join = aw_task_join(h)}, b = {.join = aw_task_join(h)};
     CHECK_EQ(STEP(rt, &a, POLL), AW_PENDING);
     CHECK_EQ(STEP(rt, &b, POLL), AW_PENDING); /* the first one would never be woken */
 }
@@ -349,7 +353,7 @@ TEST(two_joins_of_a_task_at_once_are_caught) {
     DIES(join_twice_at_once(), "two joins wait for task 1 'probe'");
 }
 
-/* ---- Moved joins ------------------------------------------------------------------------------ */
+/* ---- Moved joins ----------------------------------------------------------------------------- */
 
 AW_ASYNC(int, poll_once_and_pass_on, struct probe *task; aw_box * box; aw_box mine;) {
     AW_BEGIN;
@@ -368,14 +372,14 @@ AW_ASYNC(int, await_box, aw_box box; int result;) {
 }
 
 TEST(a_pending_join_in_a_box_may_move_to_another_task) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_box box;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     CHECK_EQ(aw_block_on(rt, AW_CALL(poll_once_and_pass_on, .task = h, .box = &box)), 0);
     struct await_box *other = aw_spawn_on(rt, AW_CALL(await_box, .box = box));
     run_a_while(rt);
-    ledger_finish(&l);
+    probe_finish(&l);
     aw_task_join_future join = aw_task_join(other);
     CHECK_EQ(aw_block_on_future(rt, &join.future), 0);
     CHECK_EQ(aw_task_take(other), 0);
@@ -383,12 +387,27 @@ TEST(a_pending_join_in_a_box_may_move_to_another_task) {
     aw_runtime_free(rt);
 }
 
-/* ---- Handles that stand for an error ---------------------------------------------------------- */
+/* ---- Handles of failed spawns ---------------------------------------------------------------- */
+
+TEST(an_output_that_is_taken_into_a_buffer_is_not_discarded) {
+    aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
+    probe_state taken = PROBE_STATE, dropped = PROBE_STATE;
+    taken.answer = dropped.answer = AW_READY;
+    struct probe *a = aw_spawn_on(rt, probe_of(&taken)), *b = aw_spawn_on(rt, probe_of(&dropped));
+    run_a_while(rt);
+    int out = -1;
+    CHECK_EQ(aw_task_take_any(&a->future, &out, 1), -EMSGSIZE); /* the output is still there */
+    CHECK_EQ(aw_task_take_any(&a->future, &out, sizeof out), sizeof out);
+    aw_task_drop_any(&b->future);
+    aw_runtime_free(rt);
+    CHECK_EQ(taken.discards, 0);
+    CHECK_EQ(dropped.discards, 1);
+}
 
 TEST(a_join_of_a_failed_spawn_reports_why_at_its_first_poll) {
     memory m;
     kept_log log = KEPT_LOG;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     memory_init(&m);
     aw_set_log(keep_log, &log);
     aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
@@ -401,8 +420,8 @@ TEST(a_join_of_a_failed_spawn_reports_why_at_its_first_poll) {
     CHECK_EQ(JOIN_STATUS(rt, no_memory), -ENOMEM);
     CHECK_EQ(JOIN_STATUS(rt, no_memory), -ENOMEM);
     CHECK_EQ(JOIN_STATUS(rt, no_runtime), -ENXIO);
-    struct by_hand hand = {.join = aw_task_join(no_memory)};
-    CHECK_EQ(STEP(rt, &hand, CANCEL), AW_CANCELLED);
+    struct manual manual = {.join = aw_task_join(no_memory)};
+    CHECK_EQ(STEP(rt, &manual, CANCEL), AW_CANCELLED);
     CHECK_EQ(aw_block_on_status(rt, aw_task_join(no_memory)), 0); /* discarding it is harmless */
     aw_task_drop(no_memory);
     aw_task_drop(no_runtime);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joining a task from elsewhere: from a plain thread, from a task of another runtime, beside the thread
- * that runs it, by an executor of one's own, and when the runtime has ended. */
+ * Joining a task from elsewhere: from a plain thread, from a task of another runtime, from a
+ * follower of the runtime's owner, by a custom executor, and after the runtime has ended. */
 #include "support/tasks.h"
 
-/* ---- Tasks to wait for ------------------------------------------------------------------------ */
+/* ---- Tasks to wait for ----------------------------------------------------------------------- */
 
-/* Ends when it is told to; the output is what was written on the runtime's thread. */
+/* Ends when it is notified. The output is what was written on the runtime's thread. */
 typedef struct message {
     char text[32];
 } message;
@@ -28,7 +28,7 @@ AW_ASYNC(int, hear, struct speak *task; char *text; aw_task_join_future join;) {
 }
 
 struct listener {
-    aw_runtime *rt; /* to block on; NULL: one of its own */
+    aw_runtime *rt; /* to block on; NULL: a runtime of its own */
     struct speak *task;
     event *begun;
     char text[32];
@@ -44,7 +44,7 @@ static void *listener(void *arg) {
     return NULL;
 }
 
-/* ---- From threads and other runtimes ---------------------------------------------------------- */
+/* ---- From threads and other runtimes --------------------------------------------------------- */
 
 TEST(a_plain_thread_joins_through_a_runtime_of_its_own) {
     memory m;
@@ -63,7 +63,7 @@ TEST(a_plain_thread_joins_through_a_runtime_of_its_own) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-TEST(a_plain_thread_joins_beside_the_thread_that_runs_the_runtime) {
+TEST(a_plain_thread_joins_as_a_follower_of_the_owner) {
     memory m;
     memory_init(&m);
     host h;
@@ -113,7 +113,7 @@ TEST(tasks_of_two_runtimes_join_each_others_tasks) {
     host a, b;
     host_start(&a, &m);
     host_start(&b, &m);
-    /* Each also polls beside its host: a join of the other's task there. */
+    /* Each thread follows one owner, and joins tasks of the other runtime there. */
     struct relay_thread ab = {a.rt, b.rt, test_scale(2000)}, ba = {b.rt, a.rt, test_scale(2000)};
     pthread_t t = thread_start(run_relay, &ab), u = thread_start(run_relay, &ba);
     thread_end(t);
@@ -131,7 +131,7 @@ TEST(tasks_of_two_runtimes_join_each_others_tasks) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* ---- When the runtime ends -------------------------------------------------------------------- */
+/* ---- When the runtime ends ------------------------------------------------------------------- */
 
 TEST(a_pending_join_resolves_as_cancelled_when_the_runtime_ends) {
     memory m;
@@ -145,7 +145,7 @@ TEST(a_pending_join_resolves_as_cancelled_when_the_runtime_ends) {
                              .begun = &begun};
         pthread_t t = thread_start(listener, &l);
         event_wait(&begun);
-        aw_runtime_free(rt); /* the join may be pending, or come in the middle, or later */
+        aw_runtime_free(rt); /* the join may begin before, during or after this */
         thread_end(t);
         CHECK_EQ(l.status, -ECANCELED);
         CHECK_EQ(memory_in_use(&m), 0);
@@ -172,7 +172,7 @@ TEST(a_join_after_the_runtime_has_ended_gives_the_output) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* It is the runtime of the one that waits that ends: its join is gone before its frame is. */
+/* The runtime of the waiting task ends: its join is cancelled before its frame is freed. */
 AW_ASYNC(int, waits_there, struct probe *task; aw_task_join_future join;) {
     AW_BEGIN;
     AW_AWAIT(self->join, aw_task_join(self->task));
@@ -180,9 +180,9 @@ AW_ASYNC(int, waits_there, struct probe *task; aw_task_join_future join;) {
     AW_END;
 }
 
-TEST(a_runtime_that_ends_takes_its_joins_of_others_tasks_back) {
+TEST(a_runtime_that_ends_cancels_its_joins_of_other_runtimes_tasks) {
     memory m;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     memory_init(&m);
     aw_runtime *here = runtime_new(&m, NULL, NULL, false),
                *there = runtime_new(&m, NULL, NULL, false);
@@ -191,15 +191,15 @@ TEST(a_runtime_that_ends_takes_its_joins_of_others_tasks_back) {
     aw_task_drop(aw_spawn_on(there, AW_CALL(waits_there, .task = h)));
     run_a_while(there);
     aw_runtime_free(there);
-    ledger_finish(&l);
-    run_a_while(here); /* nobody is told */
+    probe_finish(&l);
+    run_a_while(here); /* no waker is called */
     CHECK_EQ(JOIN_STATUS(here, h), 0);
     CHECK_EQ(aw_task_take(h), 102);
     aw_runtime_free(here);
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* ---- By an executor of one's own -------------------------------------------------------------- */
+/* ---- By a custom executor -------------------------------------------------------------------- */
 
 static aw_poll poll_with(aw_task_join_future *join, aw_flag *flag) {
     aw_waker w = aw_flag_waker(flag);
@@ -214,7 +214,7 @@ static aw_poll cancel_with(aw_task_join_future *join, aw_flag *flag) {
 }
 
 TEST(only_the_latest_waker_of_a_foreign_join_is_woken) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_flag first = {0}, second = {0};
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -225,7 +225,7 @@ TEST(only_the_latest_waker_of_a_foreign_join_is_woken) {
     CHECK_EQ(poll_with(&join, &second), AW_PENDING);
     run_a_while(rt);
     CHECK(!aw_flag_take(&first) && !aw_flag_take(&second));
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
     CHECK(!aw_flag_take(&first));
     CHECK(aw_flag_take(&second));
@@ -236,8 +236,8 @@ TEST(only_the_latest_waker_of_a_foreign_join_is_woken) {
     CHECK(!aw_flag_take(&first) && !aw_flag_take(&second));
 }
 
-TEST(a_foreign_join_that_is_cancelled_is_not_looked_at_again) {
-    ledger l = LEDGER;
+TEST(a_foreign_join_that_is_cancelled_is_not_accessed_again) {
+    probe_state l = PROBE_STATE;
     aw_flag flag = {0};
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
@@ -247,7 +247,7 @@ TEST(a_foreign_join_that_is_cancelled_is_not_looked_at_again) {
     CHECK_EQ(poll_with(&pending, &flag), AW_PENDING);
     CHECK_EQ(cancel_with(&pending, &flag), AW_CANCELLED);
     memset(&pending, 0xa5, sizeof pending);
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
     CHECK(!aw_flag_take(&flag));
     aw_task_join_future woken = aw_task_join(h);
@@ -258,20 +258,20 @@ TEST(a_foreign_join_that_is_cancelled_is_not_looked_at_again) {
 }
 
 TEST(a_foreign_join_that_was_woken_and_is_then_cancelled_has_finished) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_flag flag = {0};
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
     aw_task_join_future join = aw_task_join(h);
     CHECK_EQ(poll_with(&join, &flag), AW_PENDING);
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
     CHECK(aw_flag_take(&flag));
     CHECK_EQ(cancel_with(&join, &flag), AW_READY);
     CHECK_EQ(join.out, 0);
     aw_future_discard(&join.future); /* the output goes back to the handle ... */
-    aw_task_drop(h);                 /* ... and from there to nobody */
+    aw_task_drop(h);                 /* ... and is discarded with it */
     run_a_while(rt);
     CHECK_EQ(l.discards, 1);
     aw_runtime_free(rt);
@@ -280,14 +280,14 @@ TEST(a_foreign_join_that_was_woken_and_is_then_cancelled_has_finished) {
 /* A join that waited on another thread, and is polled by the owner next: block_on takes over. */
 TEST(a_foreign_join_may_go_on_inside_the_runtime) {
     ON_THIS_THREAD("the task does not run between two steps");
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_flag flag = {0};
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
     aw_task_join_future join = aw_task_join(h);
     CHECK_EQ(poll_with(&join, &flag), AW_PENDING);
-    ledger_finish(&l);
+    probe_finish(&l);
     CHECK_EQ(aw_block_on_future(rt, &join.future), 0);
     CHECK_EQ(join.out, 0);
     CHECK_EQ(aw_task_take(h), 102);
@@ -323,14 +323,14 @@ TEST(changing_the_waker_of_a_join_while_the_task_completes_loses_no_wake_up) {
     event polled;
     event_init(&polled);
     for (int i = 0; i < test_scale(1000); i++) {
-        ledger l = LEDGER;
+        probe_state l = PROBE_STATE;
         aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
         struct fickle f = {.polled = &polled, .parker = {aw_parker_new(), aw_parker_new()}};
         f.task = aw_spawn_on(rt, probe_of(&l));
         run_a_while(rt);
         pthread_t t = thread_start(join_fickly, &f);
         event_wait(&polled);
-        ledger_finish(&l);
+        probe_finish(&l);
         run_a_while(rt);
         thread_end(t);
         CHECK_EQ(f.status, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Task-local values: set, read, replaced, taken away; released once, at the end at the latest; seen by
- * nobody else. */
+ * Task-local values: set, read, replaced, removed; released once, at the end of the task at the
+ * latest; invisible to other tasks. */
 #include "support/tasks.h"
 
 static aw_local first, second;
@@ -24,7 +24,7 @@ AW_ASYNC(int, set_and_get, struct rounds pause;) {
     CHECK_EQ(released[0] + released[1], 0);
     AW_RETURN(0);
     AW_FINALLY;
-    CHECK_EQ(aw_local_get(&first), &released[0]); /* cleanup still has them */
+    CHECK_EQ(aw_local_get(&first), &released[0]); /* still set during cleanup */
     CHECK_EQ(released[0] + released[1], 0);
     AW_END;
 }
@@ -58,20 +58,20 @@ AW_ASYNC(int, replace) {
     CHECK_EQ(aw_local_set(&first, NULL, NULL), 0);
     CHECK_EQ(released[1], 1);
     CHECK_EQ(aw_local_get(&first), NULL);
-    CHECK_EQ(aw_local_set(&first, NULL, count_release), 0); /* nothing to take away */
-    CHECK_EQ(aw_local_set(&first, &released[2], NULL), 0);  /* nothing to call */
+    CHECK_EQ(aw_local_set(&first, NULL, count_release), 0); /* nothing to remove */
+    CHECK_EQ(aw_local_set(&first, &released[2], NULL), 0);  /* no release function */
     AW_RETURN(0);
     AW_END;
 }
 
-TEST(a_value_is_released_when_it_is_replaced_or_taken_away) {
+TEST(a_value_is_released_when_it_is_replaced_or_removed) {
     CHECK_EQ(aw_run(AW_CALL(replace)), 0);
     CHECK_EQ(released[0], 1);
     CHECK_EQ(released[1], 1);
     CHECK_EQ(released[2], 0);
 }
 
-/* ---- Whose they are --------------------------------------------------------------------------- */
+/* ---- Ownership ------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, mine, int n; struct rounds pause;) {
     AW_BEGIN;
@@ -111,7 +111,7 @@ AW_ASYNC(int, sets_and_waits, aw_never never;) {
     AW_FINALLY;
     if (AW_STARTED) {
         CHECK_EQ(aw_local_get(&first), &released[0]);
-        CHECK_EQ(aw_local_set(&second, &released[1], count_release), 0); /* also this late */
+        CHECK_EQ(aw_local_set(&second, &released[1], count_release), 0); /* even this late */
     }
     AW_END;
 }
@@ -138,13 +138,13 @@ TEST(values_of_a_task_that_the_runtime_ends_are_released_once) {
     CHECK_EQ(released[1], 1);
 }
 
-/* ---- What does not work ----------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 TEST(there_are_no_values_outside_a_task) {
     CHECK_EQ(aw_local_get(&first), NULL);
     CHECK_EQ(aw_local_set(&first, &released[0], count_release), -ENXIO);
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    aw_runtime *previous = aw_enter(rt); /* entering is not being in a task */
+    aw_runtime *previous = aw_enter(rt); /* entering a runtime is not being in a task */
     CHECK_EQ(aw_local_set(&first, &released[0], count_release), -ENXIO);
     CHECK_EQ(aw_local_get(&first), NULL);
     aw_leave(previous);
@@ -160,8 +160,8 @@ AW_ASYNC(int, without_memory, memory *memory;) {
     CHECK_EQ(aw_local_set(&second, &released[2], count_release), -ENOMEM);
     CHECK_EQ(aw_local_get(&first), &released[0]); /* nothing half done */
     CHECK_EQ(aw_local_get(&second), NULL);
-    CHECK_EQ(released[0] + released[1] + released[2], 0); /* they stay the caller's */
-    CHECK_EQ(aw_local_set(&first, NULL, NULL), 0);        /* taking away needs none */
+    CHECK_EQ(released[0] + released[1] + released[2], 0); /* the caller still owns them */
+    CHECK_EQ(aw_local_set(&first, NULL, NULL), 0);        /* removing needs none */
     CHECK_EQ(released[0], 1);
     self->memory->refuse = false;
     AW_RETURN(0);
@@ -178,7 +178,8 @@ TEST(without_memory_the_old_value_stays_and_the_new_one_is_the_callers) {
     CHECK_EQ(released[1] + released[2], 0);
 }
 
-/* A release function that itself sets values finds no task to set them in, and does no harm. */
+/* A release function that sets values itself: when the task has ended there is no task to set
+ * them in, which is harmless. */
 static void meddle(void *value) {
     count_release(value);
     aw_local_set(&second, value, count_release);
@@ -187,7 +188,7 @@ static void meddle(void *value) {
 AW_ASYNC(int, meddling) {
     AW_BEGIN;
     CHECK_EQ(aw_local_set(&first, &released[0], meddle), 0);
-    CHECK_EQ(aw_local_set(&first, &released[1], meddle), 0); /* here there is one */
+    CHECK_EQ(aw_local_set(&first, &released[1], meddle), 0); /* here there is a task */
     CHECK_EQ(aw_local_get(&second), &released[0]);
     CHECK_EQ(aw_local_get(&first), &released[1]);
     AW_RETURN(0);

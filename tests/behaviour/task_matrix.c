@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every way a task can live and end, crossed with every way its handle can go: nothing leaks, its
- * future is released once, and a join says what happened. */
+ * Every way a task can live and end, crossed with every way its handle can be dropped: nothing
+ * leaks, its future is released once, and a join says what happened. */
 #include "support/tasks.h"
 
-ALL_ON_THIS_THREAD("who releases what on which thread; workers_matrix.c has it for workers");
+ALL_ON_THIS_THREAD("it checks which thread releases what; workers_matrix.c does so for workers");
 
-/* ---- The task --------------------------------------------------------------------------------- */
+/* ---- The task -------------------------------------------------------------------------------- */
 
 typedef struct record {
-    int started, released; /* begun; FINALLY */
+    int started, released; /* entered the body; ran FINALLY */
     int made, discarded;   /* outputs */
-    bool was_started;      /* what FINALLY was told */
+    bool was_started;      /* AW_STARTED in FINALLY */
     pthread_t released_by;
-    int held; /* what the frame acquired and has not given back */
+    int held; /* allocations of the frame that are not freed yet */
 } record;
 
 struct job {
@@ -30,7 +30,7 @@ static void discard_job(aw_future *self) {
     free(job->out);
 }
 
-/* The output is memory that somebody must free, or a text that nobody must. */
+/* The output is memory that must be freed, or a static text. */
 AW_ASYNC_STATIC(job, .discard = discard_job) {
     AW_BEGIN;
     self->record->started++;
@@ -57,7 +57,7 @@ static const aw_future_type *plain_type(void) {
     return &type;
 }
 
-/* ---- The dimensions --------------------------------------------------------------------------- */
+/* ---- The dimensions -------------------------------------------------------------------------- */
 
 enum abort { NEVER, BEFORE_FIRST_POLL, WHILE_PENDING, AFTER_COMPLETION, BY_THE_END, ABORTS };
 enum handle { JOINED, EARLY, LATE, ELSEWHERE, HANDLES };
@@ -88,16 +88,17 @@ static void *drop_handle(void *task) {
     return NULL;
 }
 
-/* ---- Running one cell ------------------------------------------------------------------------- */
+/* ---- Running one cell ------------------------------------------------------------------------ */
 
-/* The main future: does to the task what the cell says, up to the end of its handle or of the runtime. */
-AW_ASYNC(int, script, const cell *cell; struct job call; void *room; struct job * *handle;
+/* The main future: treats the task as the cell says, until its handle is dropped or the runtime
+ * ends. */
+AW_ASYNC(int, script, const cell *cell; struct job call; void *storage; struct job * *handle;
          aw_notify * go; char **output; struct rounds pause; aw_task_join_future join;
          int status;) {
     AW_BEGIN;
-    static const aw_place place = {__FILE__, __LINE__, "cell"};
-    *self->handle = (struct job *)(void *)aw_spawn_future(NULL, &self->call.future,
-                                                          sizeof self->call, &place, self->room);
+    static const aw_location location = {__FILE__, __LINE__, "cell"};
+    *self->handle = (struct job *)(void *)aw_spawn_future(
+        NULL, &self->call.future, sizeof self->call, &location, self->storage);
     if (self->cell->abort == BEFORE_FIRST_POLL) aw_task_abort(*self->handle);
     if (self->cell->handle == EARLY &&
         (self->cell->abort == NEVER || self->cell->abort == BEFORE_FIRST_POLL))
@@ -127,7 +128,7 @@ AW_ASYNC(int, script, const cell *cell; struct job call; void *room; struct job 
     AW_END;
 }
 
-/* After the runtime has ended a join is polled once, by hand. */
+/* After the runtime has ended a join is polled once, directly. */
 static int join_now(struct job *handle) {
     aw_waker noop = aw_noop_waker();
     aw_cx cx = aw_cx_from_waker(&noop);
@@ -137,8 +138,8 @@ static int join_now(struct job *handle) {
 }
 
 static void run_cell(cell *c) {
-    static aw_runtime_storage runtime_room;
-    static AW_TASK_STORAGE(struct job) task_room;
+    static aw_runtime_storage runtime_storage;
+    static AW_TASK_STORAGE(struct job) task_storage;
     memory m;
     record r = {0};
     aw_notify go = AW_NOTIFY_INIT;
@@ -154,15 +155,15 @@ static void run_cell(cell *c) {
     o.allocator = memory_init(&m);
     o.keep_tasks = true;
     if (c->runtime_in_storage)
-        EXPECT(c, aw_runtime_new_in(&rt, &runtime_room, sizeof runtime_room, &o), 0);
+        EXPECT(c, aw_runtime_new_in(&rt, &runtime_storage, sizeof runtime_storage, &o), 0);
     else
         EXPECT(c, aw_runtime_new(&rt, &o), 0);
 
     struct job job = AW_CALL(job, .record = &r, .go = &go);
     if (!c->owning) job.future.type = plain_type();
     int status = aw_block_on(rt, AW_CALL(script, .cell = c, .call = job, .handle = &handle,
-                                         .room = c->task_in_storage ? &task_room : NULL, .go = &go,
-                                         .output = &output));
+                                         .storage = c->task_in_storage ? &task_storage : NULL,
+                                         .go = &go, .output = &output));
     EXPECT(c, aw_runtime_task_count(rt), c->abort == BY_THE_END ? 1 : 0);
     aw_runtime_free(rt);
 
@@ -174,7 +175,7 @@ static void run_cell(cell *c) {
         EXPECT(c, r.discarded, 0);
         EXPECT(c, memory_in_use(&m), !c->runtime_in_storage + !c->task_in_storage);
         if (c->handle == JOINED) EXPECT(c, join_now(handle), -ECANCELED);
-        if (c->task_in_storage) EXPECT(c, aw_task_storage_free(&task_room), false);
+        if (c->task_in_storage) EXPECT(c, aw_task_storage_free(&task_storage), false);
         aw_task_drop(handle);
     } else if (c->handle == JOINED) {
         EXPECT(c, status, finished ? 0 : -ECANCELED);
@@ -193,7 +194,7 @@ static void run_cell(cell *c) {
     EXPECT(c, m.taken, !c->runtime_in_storage + !c->task_in_storage);
     EXPECT(c, m.given, m.taken);
     EXPECT(c, m.given_bytes, m.taken_bytes);
-    EXPECT(c, aw_task_storage_free(&task_room), true);
+    EXPECT(c, aw_task_storage_free(&task_storage), true);
 }
 
 /* A test for each way to end, so that a failure names it. */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * When tasks are polled: not once too often, and nobody is starved. */
+ * When tasks are polled: not once too often, and none is starved. */
 #include "support/tasks.h"
 
-/* ---- Exactly ---------------------------------------------------------------------------------- */
+/* ---- Exact counts ---------------------------------------------------------------------------- */
 
 TEST(start_one_notification_and_end_are_two_polls) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     if (!aw_runtime_workers(rt)) CHECK_EQ(l.polls, 0);
     for (int i = 0; i < 5; i++)
         run_a_while(rt);
     CHECK_EQ(l.polls, 1);
-    ledger_finish(&l);
+    probe_finish(&l);
     for (int i = 0; i < 5; i++)
         run_a_while(rt);
     CHECK_EQ(l.polls, 2);
@@ -25,7 +25,7 @@ TEST(start_one_notification_and_end_are_two_polls) {
 }
 
 TEST(the_main_future_is_polled_once_when_it_is_ready) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.answer = AW_READY;
     CHECK_EQ(aw_run_status(probe_of(&l)), 0);
     CHECK_EQ(l.polls, 1);
@@ -33,19 +33,19 @@ TEST(the_main_future_is_polled_once_when_it_is_ready) {
 
 TEST(many_wakes_before_a_poll_are_one_poll) {
     ON_THIS_THREAD("the task does not run between two wakes");
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
     run_a_while(rt);
     for (int i = 0; i < 10; i++)
-        ledger_wake(&l);
+        probe_wake(&l);
     run_a_while(rt);
     run_a_while(rt);
     CHECK_EQ(l.polls, 2);
     aw_runtime_free(rt);
 }
 
-static void wake_itself(ledger *l, aw_cx *cx) {
+static void wake_itself(probe_state *l, aw_cx *cx) {
     if (l->polls > 3) return;
     aw_waker_wake_by_ref(aw_cx_waker(cx));
     aw_waker_wake_by_ref(aw_cx_waker(cx));
@@ -53,7 +53,7 @@ static void wake_itself(ledger *l, aw_cx *cx) {
 }
 
 TEST(a_wake_during_its_own_poll_is_one_more_poll) {
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     l.during_poll = wake_itself;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
@@ -64,7 +64,7 @@ TEST(a_wake_during_its_own_poll_is_one_more_poll) {
 }
 
 /* Wakes itself while it finishes, and leaves a waker behind. */
-static void wake_while_finishing(ledger *l, aw_cx *cx) {
+static void wake_while_finishing(probe_state *l, aw_cx *cx) {
     if (l->answer != AW_READY) return;
     aw_waker_wake_by_ref(aw_cx_waker(cx));
     aw_cx_yield(cx);
@@ -73,7 +73,7 @@ static void wake_while_finishing(ledger *l, aw_cx *cx) {
 
 TEST(a_wake_in_its_last_poll_and_wakes_after_its_end_are_harmless) {
     memory m;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_waker late;
     memory_init(&m);
     l.during_poll = wake_while_finishing;
@@ -81,7 +81,7 @@ TEST(a_wake_in_its_last_poll_and_wakes_after_its_end_are_harmless) {
     aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     run_a_while(rt);
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
     CHECK_EQ(l.polls, 2);
     for (int i = 0; i < 10; i++)
@@ -97,7 +97,7 @@ TEST(a_wake_in_its_last_poll_and_wakes_after_its_end_are_harmless) {
 }
 
 static void *wake_elsewhere(void *arg) {
-    ledger *l = arg;
+    probe_state *l = arg;
     for (int i = 0; i < 10; i++)
         aw_waker_wake_by_ref(&l->waker);
     return NULL;
@@ -105,19 +105,19 @@ static void *wake_elsewhere(void *arg) {
 
 TEST(many_wakes_from_a_thread_are_one_poll) {
     ON_THIS_THREAD("the task does not run between two wakes");
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
     run_a_while(rt);
-    on_a_thread(wake_elsewhere, &l); /* nobody runs it meanwhile */
+    on_a_thread(wake_elsewhere, &l); /* the runtime is not run meanwhile */
     run_a_while(rt);
     run_a_while(rt);
     CHECK_EQ(l.polls, 2);
     aw_runtime_free(rt);
 }
 
-TEST(cloning_and_dropping_wakers_polls_nobody) {
-    ledger l = LEDGER;
+TEST(cloning_and_dropping_wakers_polls_no_task) {
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
     run_a_while(rt);
@@ -147,9 +147,9 @@ static const aw_future_type counting_join_type = {
     .poll = counting_join_poll,
 };
 
-TEST(who_joins_is_polled_once_more_when_the_task_ends_and_not_before) {
+TEST(a_joiner_is_polled_once_more_when_the_task_ends_and_not_before) {
     int polls = 0;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));
     struct counting_join *j = aw_spawn_on(
@@ -157,10 +157,10 @@ TEST(who_joins_is_polled_once_more_when_the_task_ends_and_not_before) {
         ((struct counting_join){AW_FUTURE_INIT(&counting_join_type), 0, aw_task_join(h), &polls}));
     run_a_while(rt);
     CHECK_EQ(polls, 1);
-    ledger_wake(&l);
+    probe_wake(&l);
     run_a_while(rt);
     CHECK_EQ(polls, 1);
-    ledger_finish(&l);
+    probe_finish(&l);
     run_a_while(rt);
     CHECK_EQ(polls, 2);
     CHECK(aw_task_is_finished(j));
@@ -169,10 +169,10 @@ TEST(who_joins_is_polled_once_more_when_the_task_ends_and_not_before) {
     aw_runtime_free(rt);
 }
 
-AW_ASYNC(int, count_turns, int *turns;) {
+AW_ASYNC(int, count_polls, int *polls;) {
     AW_BEGIN;
     for (;;) {
-        ADD(*self->turns, 1);
+        ADD(*self->polls, 1);
         AW_YIELD;
     }
     AW_RETURN(0);
@@ -181,18 +181,18 @@ AW_ASYNC(int, count_turns, int *turns;) {
 
 TEST(nothing_runs_after_the_main_future_has_ended) {
     ON_THIS_THREAD("workers run on");
-    int turns = 0;
+    int polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
-    aw_task_drop(aw_spawn_on(rt, AW_CALL(count_turns, .turns = &turns)));
+    aw_task_drop(aw_spawn_on(rt, AW_CALL(count_polls, .polls = &polls)));
     CHECK_EQ(aw_block_on(rt, aw_ready_now(3)), 3);
-    CHECK_EQ(turns, 0); /* the main future came first */
+    CHECK_EQ(polls, 0); /* the main future comes first */
     CHECK_EQ(aw_block_on(rt, rounds(10)), 0);
-    CHECK_EQ(turns, 10);
+    CHECK_EQ(polls, 10);
     aw_runtime_free(rt);
-    CHECK_EQ(turns, 10);
+    CHECK_EQ(polls, 10);
 }
 
-/* ---- Nobody is starved ------------------------------------------------------------------------ */
+/* ---- No starvation --------------------------------------------------------------------------- */
 
 /* A task that wakes itself in each poll, without yielding. */
 static aw_poll busy_poll(void *arg, aw_cx *cx, int *out) {
@@ -203,24 +203,24 @@ static aw_poll busy_poll(void *arg, aw_cx *cx, int *out) {
 }
 
 TEST(tasks_that_only_yield_let_timers_through) {
-    int turns = 0;
+    int polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     for (int i = 0; i < 10; i++)
-        aw_task_drop(aw_spawn_on(rt, AW_CALL(count_turns, .turns = &turns)));
+        aw_task_drop(aw_spawn_on(rt, AW_CALL(count_polls, .polls = &polls)));
     uint64_t begin = aw_now(rt);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(30))), 0);
     CHECK_GE(aw_now(rt) - begin, AW_MSEC(30));
-    CHECK_GT(LOAD(turns), 10);
+    CHECK_GT(LOAD(polls), 10);
     aw_runtime_free(rt);
 }
 
 TEST(tasks_that_only_wake_themselves_let_timers_through) {
-    long turns = 0;
+    long polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     for (int i = 0; i < 10; i++)
-        aw_task_drop(aw_spawn_on(rt, aw_poll_fn_of(busy_poll, &turns)));
+        aw_task_drop(aw_spawn_on(rt, aw_poll_fn_of(busy_poll, &polls)));
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(5))), 0);
-    CHECK_GT(LOAD(turns), 10);
+    CHECK_GT(LOAD(polls), 10);
     aw_runtime_free(rt);
 }
 
@@ -232,10 +232,10 @@ static void *notify_thread(void *n) {
 TEST(busy_and_yielding_tasks_let_wakes_from_threads_through) {
     aw_notify n = AW_NOTIFY_INIT;
     long busy = 0;
-    int turns = 0;
+    int polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     for (int i = 0; i < 10; i++) {
-        aw_task_drop(aw_spawn_on(rt, AW_CALL(count_turns, .turns = &turns)));
+        aw_task_drop(aw_spawn_on(rt, AW_CALL(count_polls, .polls = &polls)));
         aw_task_drop(aw_spawn_on(rt, aw_poll_fn_of(busy_poll, &busy)));
     }
     for (int i = 0; i < test_scale(100); i++) {
@@ -247,11 +247,11 @@ TEST(busy_and_yielding_tasks_let_wakes_from_threads_through) {
 }
 
 /* Two tasks that wake each other for ever. */
-AW_ASYNC(int, player, aw_notify *mine; aw_notify * other; long *turns; aw_notified wait;) {
+AW_ASYNC(int, player, aw_notify *mine; aw_notify * other; long *polls; aw_notified wait;) {
     AW_BEGIN;
     for (;;) {
         AW_AWAIT(self->wait, aw_notify_wait(self->mine));
-        ++*self->turns;
+        ++*self->polls;
         aw_notify_one(self->other);
     }
     AW_RETURN(0);
@@ -262,7 +262,7 @@ struct table {
     aw_notify ball[2];
 };
 
-AW_ASYNC(int, newcomer, int yields; long *turns;) {
+AW_ASYNC(int, newcomer, int yields; long *polls;) {
     AW_BEGIN;
     for (; self->yields > 0; self->yields--)
         AW_YIELD;
@@ -271,25 +271,25 @@ AW_ASYNC(int, newcomer, int yields; long *turns;) {
 }
 
 TEST(a_hundred_ping_pong_pairs_do_not_starve_a_new_task_that_yields) {
-    ON_THIS_THREAD("it counts turns");
+    ON_THIS_THREAD("it counts polls");
     enum { PAIRS = 100, YIELDS = 100 };
     static struct table tables[PAIRS];
-    long turns = 0;
+    long polls = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     for (int i = 0; i < PAIRS; i++)
         for (int side = 0; side < 2; side++)
             aw_task_drop(
                 aw_spawn_on(rt, AW_CALL(player, .mine = &tables[i].ball[side],
-                                        .other = &tables[i].ball[!side], .turns = &turns)));
+                                        .other = &tables[i].ball[!side], .polls = &polls)));
     for (int i = 0; i < PAIRS; i++)
         aw_notify_one(&tables[i].ball[0]);
     run_a_while(rt);
-    CHECK_GT(turns, PAIRS); /* they play */
-    long before = turns;
+    CHECK_GT(polls, PAIRS); /* they play */
+    long before = polls;
     struct newcomer *h = aw_spawn_on(rt, AW_CALL(newcomer, .yields = YIELDS));
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
-    /* Each yield costs a bounded number of their turns. */
-    CHECK_LE(turns - before, 10 * PAIRS * (YIELDS + 10));
+    /* Each yield costs a bounded number of their polls. */
+    CHECK_LE(polls - before, 10 * PAIRS * (YIELDS + 10));
     aw_task_drop(h);
     aw_runtime_free(rt);
 }
@@ -304,7 +304,7 @@ AW_ASYNC(int, chain, long *links;) {
 }
 
 TEST(a_chain_that_respawns_itself_lets_block_on_finish) {
-    ON_THIS_THREAD("it counts turns");
+    ON_THIS_THREAD("it counts polls");
     memory m;
     long links = 0;
     memory_init(&m);
@@ -314,6 +314,6 @@ TEST(a_chain_that_respawns_itself_lets_block_on_finish) {
     CHECK_GE(links, 100);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(2))), 0);
     CHECK_EQ(aw_runtime_task_count(rt), 1);
-    aw_runtime_free(rt); /* and ends with the runtime */
+    aw_runtime_free(rt); /* the chain ends with the runtime */
     CHECK_EQ(memory_in_use(&m), 0);
 }

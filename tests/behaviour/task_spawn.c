@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Spawning: from inside, from plain threads, before block_on, into storage, during and after the end;
- * what a handle can tell; and spawns that fail, which release the future and join with the reason. */
+ * Spawning: from inside, from plain threads, before block_on, into storage, during and after
+ * shutdown; what a handle reports; and failed spawns, which release the future and join with the
+ * reason. */
 #include "support/tasks.h"
 
-/* ---- Where from ------------------------------------------------------------------------------- */
+/* ---- Where from ------------------------------------------------------------------------------ */
 
 AW_ASYNC(int, child, int n;) {
     AW_BEGIN;
@@ -28,7 +29,7 @@ TEST(a_task_spawned_from_inside_runs_and_gives_its_output) {
     CHECK_EQ(aw_run(AW_CALL(spawn_inside)), 42);
 }
 
-/* Each notes when it ran. */
+/* Each records when it ran. */
 AW_ASYNC(int, in_order, int *clock; int *when;) {
     AW_BEGIN;
     *self->when = ++*self->clock;
@@ -69,24 +70,24 @@ TEST(tasks_spawned_before_block_on_run_in_the_order_of_their_spawns) {
     aw_runtime_free(rt);
 }
 
-/* A spawn is all that wakes it: the task answers by a way of its own. */
-AW_ASYNC(int, announce, event *here; pthread_t * by;) {
+/* Only the spawn wakes the runtime: the task answers through its own event. */
+AW_ASYNC(int, announce, event *ran; pthread_t * by;) {
     AW_BEGIN;
     *self->by = pthread_self();
-    event_post(self->here);
+    event_post(self->ran);
     AW_RETURN(0);
     AW_END;
 }
 
 TEST(a_spawn_from_a_plain_thread_wakes_a_sleeping_runtime) {
     host h;
-    event here;
+    event ran;
     pthread_t by;
-    event_init(&here);
+    event_init(&ran);
     host_start(&h, NULL);
     for (int i = 0; i < test_scale(1000); i++) {
-        aw_task_drop(aw_spawn_on(h.rt, AW_CALL(announce, .here = &here, .by = &by)));
-        event_wait(&here);
+        aw_task_drop(aw_spawn_on(h.rt, AW_CALL(announce, .ran = &ran, .by = &by)));
+        event_wait(&ran);
         CHECK(pthread_equal(by, h.thread));
     }
     host_stop(&h);
@@ -97,10 +98,11 @@ AW_ASYNC(int, enters_another, aw_runtime *here; aw_runtime * other; aw_runtime *
          struct child * task; aw_task_join_future join;) {
     AW_BEGIN;
     self->previous = aw_enter(self->other);
-    CHECK_EQ(aw_runtime_current(), self->here); /* what runs comes before what was entered */
+    /* The running task's runtime takes precedence over an entered one. */
+    CHECK_EQ(aw_runtime_current(), self->here);
     self->task = aw_spawn(AW_CALL(child, .n = 1));
     aw_leave(self->previous);
-    AW_AWAIT(self->join, aw_task_join(self->task)); /* the other one does not run */
+    AW_AWAIT(self->join, aw_task_join(self->task)); /* the other runtime does not run */
     AW_RETURN(aw_task_take(self->task));
     AW_END;
 }
@@ -134,7 +136,7 @@ TEST(a_thread_that_entered_a_runtime_spawns_on_it) {
     aw_runtime_free(rt);
 }
 
-/* ---- What is spawned -------------------------------------------------------------------------- */
+/* ---- What is spawned ------------------------------------------------------------------------- */
 
 typedef AW_JOIN(struct child, struct child, aw_yield) pair_of_children;
 
@@ -149,9 +151,9 @@ TEST(a_group_can_be_spawned_and_keeps_its_outputs) {
     aw_runtime_free(rt);
 }
 
-/* ---- What a handle tells ---------------------------------------------------------------------- */
+/* ---- What a handle reports ------------------------------------------------------------------- */
 
-TEST(a_handle_knows_name_and_place) {
+TEST(a_handle_knows_name_and_location) {
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_runtime *previous = aw_enter(rt);
     struct child *plain = aw_spawn(AW_CALL(child, .n = 1));
@@ -160,11 +162,11 @@ TEST(a_handle_knows_name_and_place) {
     aw_leave(previous);
     CHECK_STR(aw_task_name(plain), "child");
     CHECK_STR(aw_task_name(named), "the named one");
-    CHECK_CONTAINS(aw_task_place(named)->file, "task_spawn.c");
-    CHECK_EQ(aw_task_place(named)->line, line);
-    CHECK_STR(aw_task_place(named)->name, "the named one");
-    CHECK_EQ(aw_task_place(plain)->line, line - 2);
-    CHECK_STR(aw_task_place(plain)->name, NULL);
+    CHECK_CONTAINS(aw_task_location(named)->file, "task_spawn.c");
+    CHECK_EQ(aw_task_location(named)->line, line);
+    CHECK_STR(aw_task_location(named)->name, "the named one");
+    CHECK_EQ(aw_task_location(plain)->line, line - 2);
+    CHECK_STR(aw_task_location(plain)->name, NULL);
     run_a_while(rt);
     CHECK_STR(aw_task_name(named), "the named one"); /* still */
     aw_task_drop(plain);
@@ -200,7 +202,7 @@ AW_ASYNC(int, ids_inside, uint64_t *ids; struct own_id * task; aw_task_join_futu
     AW_END;
 }
 
-TEST(ids_are_unique_whoever_spawns) {
+TEST(ids_are_unique_on_all_threads) {
     enum { THREADS = 4, EACH = 50, ALL = (THREADS + 1) * EACH };
     uint64_t ids[ALL];
     pthread_t t[THREADS];
@@ -226,19 +228,19 @@ TEST(ids_are_unique_whoever_spawns) {
     aw_runtime_free(rt);
 }
 
-/* ---- Storage ---------------------------------------------------------------------------------- */
+/* ---- Storage --------------------------------------------------------------------------------- */
 
 TEST(storage_is_busy_until_the_task_its_handle_and_its_wakers_are_gone) {
-    static AW_TASK_STORAGE(struct probe) room;
-    ledger l = LEDGER, other = LEDGER;
+    static AW_TASK_STORAGE(struct probe) storage;
+    probe_state l = PROBE_STATE, other = PROBE_STATE;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     aw_runtime *previous = aw_enter(rt);
-    CHECK(aw_task_storage_free(&room));
-    struct probe *h = aw_spawn_in(&room, probe_of(&l));
+    CHECK(aw_task_storage_free(&storage));
+    struct probe *h = aw_spawn_in(&storage, probe_of(&l));
     CHECK_EQ(aw_task_error(h), 0);
-    CHECK_EQ(h, &room.frame); /* really there */
+    CHECK_EQ(h, &storage.frame); /* really in the storage */
 
-    struct probe *busy = aw_spawn_in(&room, probe_of(&other));
+    struct probe *busy = aw_spawn_in(&storage, probe_of(&other));
     CHECK_EQ(aw_task_error(busy), -EBUSY);
     CHECK_EQ(other.cancels, 1); /* released, never run */
     CHECK_EQ(other.polls, 0);
@@ -246,35 +248,35 @@ TEST(storage_is_busy_until_the_task_its_handle_and_its_wakers_are_gone) {
 
     run_a_while(rt);
     aw_waker late = aw_waker_clone(&l.waker);
-    ledger_finish(&l);
-    CHECK(!aw_task_storage_free(&room)); /* running */
+    probe_finish(&l);
+    CHECK(!aw_task_storage_free(&storage)); /* running */
     run_a_while(rt);
     CHECK_EQ(l.polls, 2);
-    CHECK(!aw_task_storage_free(&room)); /* handle and waker */
+    CHECK(!aw_task_storage_free(&storage)); /* handle and waker */
     aw_task_drop(h);
     run_a_while(rt);
-    CHECK(!aw_task_storage_free(&room)); /* waker */
+    CHECK(!aw_task_storage_free(&storage)); /* waker */
     aw_waker_drop(late);
     run_a_while(rt);
-    CHECK(aw_task_storage_free(&room));
+    CHECK(aw_task_storage_free(&storage));
 
-    l = (ledger)LEDGER;
+    l = (probe_state)PROBE_STATE;
     l.answer = AW_READY;
-    h = aw_spawn_in(&room, probe_of(&l));
+    h = aw_spawn_in(&storage, probe_of(&l));
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     CHECK_EQ(aw_task_take(h), 101);
     run_a_while(rt);
-    CHECK(aw_task_storage_free(&room));
+    CHECK(aw_task_storage_free(&storage));
     aw_leave(previous);
     aw_runtime_free(rt);
 }
 
-AW_ASYNC(int, reuse, int rounds_left; AW_TASK_STORAGE(struct child) room; struct child * task;
+AW_ASYNC(int, reuse, int rounds_left; AW_TASK_STORAGE(struct child) storage; struct child * task;
          aw_task_join_future join; int sum;) {
     AW_BEGIN;
     for (; self->rounds_left > 0; self->rounds_left--) {
-        CHECK(aw_task_storage_free(&self->room));
-        self->task = aw_spawn_in(&self->room, AW_CALL(child, .n = self->rounds_left));
+        CHECK(aw_task_storage_free(&self->storage));
+        self->task = aw_spawn_in(&self->storage, AW_CALL(child, .n = self->rounds_left));
         AW_AWAIT(self->join, aw_task_join(self->task));
         CHECK_EQ(self->join.out, 0);
         self->sum += aw_task_take(self->task);
@@ -288,9 +290,9 @@ TEST(storage_may_be_used_again_and_again) {
     CHECK_EQ(aw_run(AW_CALL(reuse, .rounds_left = 1000)), 1000 * 1001 / 2 + 1000);
 }
 
-/* ---- Spawns that fail ------------------------------------------------------------------------- */
+/* ---- Spawns that fail ------------------------------------------------------------------------ */
 
-/* A future that owns what it was given, from the spawn on. */
+/* A future that owns its argument from the spawn on. */
 AW_ASYNC(int, owner, int *owned; int *finals;) {
     AW_BEGIN;
     AW_RETURN(*self->owned);
@@ -310,7 +312,7 @@ static void check_failed(struct owner *h, int error) {
     CHECK_EQ(aw_task_error(h), error);
     CHECK(aw_task_is_finished(h));
     CHECK_EQ(aw_task_id(h), 0);
-    CHECK_EQ(aw_task_place(h), NULL);
+    CHECK_EQ(aw_task_location(h), NULL);
     CHECK(aw_task_name(h) != NULL);
     aw_task_abort(h);
     aw_task_drop(h);
@@ -335,11 +337,11 @@ TEST(a_spawn_without_memory_releases_the_future_and_says_ENOMEM) {
 }
 
 TEST(a_future_of_an_impossible_size_is_refused) {
-    static const aw_place place = {__FILE__, __LINE__, NULL};
+    static const aw_location location = {__FILE__, __LINE__, NULL};
     int finals = 0;
     aw_runtime *rt = runtime_new(NULL, NULL, NULL, false);
     struct owner f = owner_of(&finals);
-    aw_future *h = aw_spawn_future(rt, &f.future, (size_t)UINT32_MAX + 1, &place, NULL);
+    aw_future *h = aw_spawn_future(rt, &f.future, (size_t)UINT32_MAX + 1, &location, NULL);
     check_failed((struct owner *)(void *)h, -ENOMEM);
     CHECK_EQ(finals, 1);
     aw_runtime_free(rt);
@@ -356,7 +358,7 @@ TEST(a_spawn_outside_a_runtime_releases_the_future_and_says_so) {
     CHECK_CONTAINS(log.text, "outside a runtime");
 }
 
-/* Spawns in its cleanup, when the runtime is ending. */
+/* Spawns in its cleanup, while the runtime shuts down. */
 AW_ASYNC(int, spawns_at_the_end, int *finals; struct owner * *handle; aw_never never;) {
     AW_BEGIN;
     AW_AWAIT(self->never, aw_never_ready());
@@ -387,7 +389,7 @@ TEST(a_spawn_after_the_end_of_the_runtime_resolves_as_cancelled) {
     memory_init(&m);
     aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
     struct owner *keeps_it = aw_spawn_on(rt, owner_of(&finals));
-    aw_runtime_free(rt); /* a handle is left: what it stands for stays valid */
+    aw_runtime_free(rt); /* a handle remains, and stays valid */
     CHECK_EQ(finals, 1);
     check_failed(aw_spawn_on(rt, owner_of(&finals)), -ECANCELED);
     CHECK_EQ(finals, 2);
@@ -395,11 +397,11 @@ TEST(a_spawn_after_the_end_of_the_runtime_resolves_as_cancelled) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* A spawn from elsewhere that is still in the inbox when the runtime ends. */
-TEST(a_task_that_was_spawned_but_never_looked_at_is_cancelled_by_the_end) {
+/* A spawn from another thread that is still in the inbox when the runtime ends. */
+TEST(a_task_that_is_still_in_the_inbox_is_cancelled_by_the_end) {
     ON_THIS_THREAD("nothing runs before block_on");
     memory m;
-    ledger l = LEDGER;
+    probe_state l = PROBE_STATE;
     memory_init(&m);
     aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
     struct probe *h = aw_spawn_on(rt, probe_of(&l));

@@ -10,12 +10,12 @@
 #include "support/by_hand.h"
 #include "support/clock.h"
 
-/* ---- Paused ----------------------------------------------------------------------------------- */
+/* ---- Paused ---------------------------------------------------------------------------------- */
 
-AW_ASYNC(int, busy_for_a_while, uint64_t start; int turns;) {
+AW_ASYNC(int, busy_for_a_while, uint64_t start; int polls;) {
     AW_BEGIN;
     self->start = aw_now(NULL);
-    for (self->turns = 0; self->turns < 1000; self->turns++) {
+    for (self->polls = 0; self->polls < 1000; self->polls++) {
         CHECK_EQ(aw_now(NULL), self->start);
         AW_YIELD;
     }
@@ -103,7 +103,7 @@ TEST(an_advance_stops_at_the_end_of_time) {
     aw_runtime_free(rt);
 }
 
-/* ---- Resumed ---------------------------------------------------------------------------------- */
+/* ---- Resumed --------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, pause_and_resume, uint64_t last; int n; aw_sleep nap;) {
     AW_BEGIN;
@@ -130,7 +130,7 @@ AW_ASYNC(int, pause_and_resume, uint64_t last; int n; aw_sleep nap;) {
 TEST(a_resumed_clock_goes_on_from_where_it_stood) {
     uint64_t real = test_now_ns();
     CHECK_EQ(aw_run(AW_CALL(pause_and_resume)), 0);
-    CHECK_GE(test_now_ns() - real, AW_USEC(500)); /* the sleeps between were real */
+    CHECK_GE(test_now_ns() - real, AW_USEC(500)); /* the sleeps in between were real */
     CHECK_LT(test_now_ns() - real, AW_SEC(60));   /* the hours were not */
 }
 
@@ -159,9 +159,9 @@ TEST(timers_set_on_a_paused_clock_fire_on_the_resumed_one) {
     aw_runtime_free(rt);
 }
 
-/* ---- Held ------------------------------------------------------------------------------------- */
+/* ---- Held ------------------------------------------------------------------------------------ */
 
-/* A driver that does something when the runtime has nothing to do, on its own thread. */
+/* A seam that calls `when_idle` on the runtime's own thread when nothing can run. */
 struct idle_driver {
     aw_runtime *rt;
     void (*when_idle)(struct idle_driver *d);
@@ -194,7 +194,7 @@ static void use_driver(struct idle_driver *d) {
 
 static void release_when_idle(struct idle_driver *d) {
     CHECK_EQ(aw_now(d->rt), d->started); /* idle, and it has not jumped */
-    aw_runtime_release(d->rt);
+    aw_runtime_unhold(d->rt);
 }
 
 TEST(a_held_clock_does_not_jump) {
@@ -212,7 +212,7 @@ TEST(a_clock_held_twice_must_be_released_twice) {
     use_driver(&d);
     aw_runtime_hold(d.rt);
     aw_runtime_hold(d.rt);
-    aw_runtime_release(d.rt);
+    aw_runtime_unhold(d.rt);
     aw_runtime_hold(d.rt);
     CHECK_EQ(aw_block_on(d.rt, aw_sleep_for(AW_SEC(5))), 0);
     CHECK_EQ(d.parks, 2);
@@ -221,7 +221,7 @@ TEST(a_clock_held_twice_must_be_released_twice) {
 }
 
 static void *release_in_thread(void *rt) {
-    aw_runtime_release(rt);
+    aw_runtime_unhold(rt);
     return NULL;
 }
 
@@ -262,7 +262,7 @@ TEST(a_sleep_for_ever_is_nothing_to_jump_to_and_does_not_spoil_later_timers) {
     aw_task_drop(forever);
 }
 
-/* ---- Two runs are identical ------------------------------------------------------------------- */
+/* ---- Two runs are identical ------------------------------------------------------------------ */
 
 enum { ACTORS = 50, TRACE = 4000 };
 
@@ -271,18 +271,18 @@ struct trace {
     int count;
     struct {
         uint64_t at;
-        int who, what;
+        int actor, what;
     } steps[TRACE];
 };
 
-static void record(struct trace *t, int who, int what) {
+static void record(struct trace *t, int actor, int what) {
     CHECK_LT(t->count, TRACE);
     t->steps[t->count].at = aw_now(NULL) - t->start;
-    t->steps[t->count].who = who;
+    t->steps[t->count].actor = actor;
     t->steps[t->count++].what = what;
 }
 
-/* Sleeps, notifies, waits with a timeout, selects: a little of everything, chosen by its own seed. */
+/* Sleeps, notifies, waits with a timeout, selects: a bit of everything, chosen by its own seed. */
 AW_ASYNC(int, actor, struct trace *trace; aw_notify * bell; int id; uint64_t seed; int n;
          AW_SHARE(aw_sleep nap; AW_TIMEOUT(aw_notified) wait;
                   AW_SELECT(aw_sleep, aw_sleep, aw_notified) race;);) {
@@ -330,16 +330,16 @@ TEST(two_runs_under_virtual_time_are_identical) {
     perform(&first);
     perform(&second);
     CHECK_EQ(first.count, ACTORS * 20);
-    first.start = second.start = 0; /* when on the real clock it began may differ */
+    first.start = second.start = 0; /* the start on the real clock may differ */
     CHECK_EQ(memcmp(&first, &second, sizeof first), 0);
 }
 
-/* ---- Several clocks --------------------------------------------------------------------------- */
+/* ---- Several clocks -------------------------------------------------------------------------- */
 
 static uint64_t hand_clock(void *data) {
     return *(uint64_t *)data;
 }
-/* Its driver moves the hands to the deadline, but in steps: it comes too early at first. */
+/* Its park moves the clock towards the deadline, but in steps: at first it returns too early. */
 static void hand_park(void *data, uint64_t deadline) {
     uint64_t *hands = data;
     CHECK(deadline != AW_FOREVER && deadline > *hands);
@@ -376,7 +376,7 @@ TEST(runtimes_have_clocks_of_their_own) {
     aw_runtime_free(d);
 }
 
-/* A driver that waits as long as it was told, and counts how often that was. */
+/* A seam that sleeps as long as requested, and counts how often. */
 struct patient_driver {
     uint64_t now;
     int parks;
@@ -405,7 +405,7 @@ TEST(an_idle_runtime_wakes_a_few_times_for_a_far_timer_and_never_spins) {
             d.parks = 0;
             CHECK_EQ(aw_block_on(rt, aw_sleep_for(naps[i])), 0);
             CHECK_EQ(d.now, due);
-            CHECK_LE(d.parks, 9); /* at most one a level of the wheel */
+            CHECK_LE(d.parks, 9); /* at most one per level of the wheel */
         }
         aw_runtime_free(rt);
     }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Intervals: when ticks are due, and what happens to those that were missed. Times are in seconds
- * after the start; the clock is virtual. */
+ * Intervals: when ticks are due, and what happens to missed ones. Times are in seconds after the
+ * start; the clock is virtual. */
 #include "test.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "support/by_hand.h"
 #include "support/clock.h"
 
 enum { TICKS = 8 };
 
-/* Takes ticks; before the n-th it is busy for busy[n] seconds. Remembers when each was due and when it
- * was delivered. */
+/* Takes ticks; before the n-th it is busy for busy[n] seconds. Records when each was due and
+ * when it was delivered. */
 AW_ASYNC(int, ticker, aw_interval *interval; const int *busy; int at[TICKS]; int due[TICKS]; int n;
          uint64_t start; aw_sleep work; aw_tick tick;) {
     AW_BEGIN;
@@ -46,7 +47,7 @@ static void check_schedule(aw_missed missed, int first, const int busy[TICKS], c
 }
 
 static const int never_busy[TICKS] = {0};
-/* From 10 to 45. */
+/* Busy from 10 to 45. */
 static const int busy[TICKS] = {0, 0, 35, 0, 0, 0, 0, 0};
 
 TEST(the_first_tick_is_immediate_and_the_others_a_period_apart) {
@@ -96,8 +97,7 @@ TEST(a_tick_that_is_late_by_less_than_a_period_misses_nothing) {
 }
 
 TEST(a_skipping_interval_that_is_late_by_whole_periods_goes_on_with_the_next) {
-    const int whole[TICKS] = {0, 30, 0, 0,
-                              0, 0,  0, 0}; /* until 30, at which a tick is due as well */
+    const int whole[TICKS] = {0, 30, 0, 0, 0, 0, 0, 0}; /* until 30, when a tick is due as well */
     const int due[TICKS] = {0, 10, 40, 50, 60, 70, 80, 90};
     const int at[TICKS] = {0, 30, 40, 50, 60, 70, 80, 90};
     check_schedule(AW_SKIP, -1, whole, due, at);
@@ -121,7 +121,7 @@ TEST(an_interval_that_started_in_the_past_catches_up) {
     aw_runtime_free(rt);
 }
 
-/* ---- Limits ----------------------------------------------------------------------------------- */
+/* ---- Limits ---------------------------------------------------------------------------------- */
 
 TEST(a_period_of_zero_is_refused) {
     aw_interval interval;
@@ -153,7 +153,7 @@ TEST(after_a_huge_period_there_is_no_second_tick) {
     }
 }
 
-/* A nanosecond is a period too: it ticks at once, as often as asked. */
+/* A nanosecond is a period too: it ticks at once, as often as it is polled. */
 TEST(a_tiny_period_ticks_without_waiting_for_the_kernel) {
     aw_runtime *rt = paused_runtime(), *before = aw_enter(rt);
     aw_flag flag = {0};
@@ -172,7 +172,7 @@ TEST(a_tiny_period_ticks_without_waiting_for_the_kernel) {
     aw_runtime_free(rt);
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ------------------------------------------------------------------------------ */
 
 /* cancel-at-every-await: aw_tick */
 
@@ -196,7 +196,7 @@ TEST(a_cancelled_tick_takes_none) {
     CHECK_EQ(POLL(&fired, &flag), AW_PENDING);
     run_until(rt, due);
     CHECK(aw_flag_take(&flag));
-    CHECK_EQ(interval.next, due); /* nobody has taken it */
+    CHECK_EQ(interval.next, due); /* it has not been taken */
     CHECK_EQ(CANCEL(&fired, &flag), AW_READY);
     CHECK_EQ(fired.at, due);
     CHECK_EQ(interval.next, due + AW_SEC(10));
@@ -225,7 +225,139 @@ TEST(a_discarded_tick_is_due_again) {
     aw_runtime_free(rt);
 }
 
-/* A select between ticks and messages that come faster than the ticks: no tick is lost to it. */
+/* ---- Resets ---------------------------------------------------------------------------------- */
+
+/* An interval of ten seconds with a pending tick, first due ten seconds after the start. */
+typedef struct resetting {
+    aw_runtime *rt, *before;
+    uint64_t start;
+    aw_interval interval;
+    aw_tick tick;
+    aw_flag flag;
+} resetting;
+
+static void resetting_begin(resetting *r) {
+    r->rt = paused_runtime();
+    r->before = aw_enter(r->rt);
+    r->start = aw_now(r->rt);
+    r->flag = (aw_flag){0};
+    CHECK_EQ(aw_interval_from(&r->interval, r->start + AW_SEC(10), AW_SEC(10), AW_BURST), 0);
+    r->tick = aw_interval_tick(&r->interval);
+    CHECK_EQ(POLL(&r->tick, &r->flag), AW_PENDING);
+}
+
+/* The pending tick is woken at this second, and not before; the next one follows a period later. */
+static void resetting_end(resetting *r, uint64_t due) {
+    due += r->start;
+    if (due > aw_now(r->rt)) {
+        run_until(r->rt, due - 1);
+        CHECK(!aw_flag_take(&r->flag));
+        CHECK_EQ(POLL(&r->tick, &r->flag), AW_PENDING);
+    }
+    run_until(r->rt, due);
+    CHECK(aw_flag_take(&r->flag));
+    CHECK_EQ(POLL(&r->tick, &r->flag), AW_READY);
+    CHECK_EQ(r->tick.out, 0);
+    CHECK_EQ(r->tick.at - r->start, due - r->start);
+    CHECK_EQ(r->interval.next - due, AW_SEC(10));
+    aw_leave(r->before);
+    aw_runtime_free(r->rt);
+}
+
+TEST(a_reset_gives_a_tick_that_waits_a_whole_period) {
+    resetting r;
+    resetting_begin(&r);
+    run_until(r.rt, r.start + AW_SEC(7));
+    aw_interval_reset(&r.interval);
+    resetting_end(&r, AW_SEC(17));
+}
+
+TEST(a_reset_moves_a_tick_that_waits_earlier_and_later) {
+    resetting r;
+    resetting_begin(&r);
+    aw_interval_reset_at(&r.interval, r.start + AW_SEC(3));
+    resetting_end(&r, AW_SEC(3));
+    resetting_begin(&r);
+    aw_interval_reset_at(&r.interval, r.start + AW_SEC(3));
+    aw_interval_reset_after(&r.interval, AW_SEC(25));
+    resetting_end(&r, AW_SEC(25));
+}
+
+TEST(an_immediate_reset_lets_a_tick_that_waits_come_now) {
+    resetting r;
+    resetting_begin(&r);
+    run_until(r.rt, r.start + AW_SEC(7));
+    aw_interval_reset_immediately(&r.interval);
+    resetting_end(&r, AW_SEC(7));
+}
+
+TEST(a_reset_without_a_tick_moves_the_one_that_comes_next) {
+    resetting r;
+    resetting_begin(&r);
+    CHECK_EQ(CANCEL(&r.tick, &r.flag), AW_CANCELLED);
+    memset(&r.tick, 0xa5, sizeof r.tick); /* it has ended, and is not accessed */
+    aw_interval_reset_after(&r.interval, AW_SEC(4));
+    r.tick = aw_interval_tick(&r.interval);
+    CHECK_EQ(POLL(&r.tick, &r.flag), AW_PENDING);
+    resetting_end(&r, AW_SEC(4));
+}
+
+TEST(a_reset_after_a_tick_came_leaves_that_tick_alone) {
+    resetting r;
+    resetting_begin(&r);
+    run_until(r.rt, r.start + AW_SEC(10));
+    CHECK(aw_flag_take(&r.flag));
+    CHECK_EQ(POLL(&r.tick, &r.flag), AW_READY);
+    aw_tick done = r.tick;
+    aw_interval_reset_after(&r.interval, AW_SEC(5));
+    CHECK_EQ(memcmp(&done, &r.tick, sizeof done), 0);
+    CHECK_EQ(r.interval.next - r.start, AW_SEC(15));
+    aw_future_discard(&r.tick.future); /* it would be due again, but for the reset */
+    CHECK_EQ(r.interval.next - r.start, AW_SEC(15));
+    r.tick = aw_interval_tick(&r.interval);
+    CHECK_EQ(POLL(&r.tick, &r.flag), AW_PENDING);
+    resetting_end(&r, AW_SEC(15));
+}
+
+TEST(a_reset_to_the_end_of_time_is_no_immediate_one) {
+    resetting r;
+    resetting_begin(&r);
+    aw_interval_reset_at(&r.interval, AW_FOREVER);
+    run_until(r.rt, r.start + AW_SEC(1000));
+    CHECK_EQ(POLL(&r.tick, &r.flag), AW_PENDING);
+    CHECK_EQ(CANCEL(&r.tick, &r.flag), AW_CANCELLED);
+    r.tick = aw_interval_tick(&r.interval);
+    CHECK_EQ(POLL(&r.tick, &r.flag), AW_PENDING);
+    aw_interval_reset_immediately(&r.interval);
+    resetting_end(&r, AW_SEC(1000));
+}
+
+/* A keep-alive that is postponed by each message. */
+AW_ASYNC(int, keeps_alive, aw_interval interval; uint64_t start; int messages;
+         AW_SELECT(aw_tick, aw_sleep) first;) {
+    AW_BEGIN;
+    self->start = aw_now(NULL);
+    CHECK_EQ(aw_interval_every(&self->interval, AW_SEC(10), AW_DELAY), 0);
+    aw_interval_reset(&self->interval);
+    do {
+        AW_AWAIT_SELECT(self->first, aw_interval_tick(&self->interval),
+                        aw_sleep_for(self->messages < 5 ? AW_SEC(6) : AW_FOREVER));
+        if (self->first.out & 1) break;
+        self->messages++;
+        aw_interval_reset(&self->interval);
+    } while (true);
+    CHECK_EQ(self->messages, 5);
+    AW_RETURN((int)((aw_now(NULL) - self->start) / AW_SEC(1)));
+    AW_END;
+}
+
+TEST(an_interval_is_put_off_by_each_reset) {
+    aw_runtime *rt = paused_runtime();
+    CHECK_EQ(aw_block_on(rt, AW_CALL(keeps_alive)), 5 * 6 + 10);
+    aw_runtime_free(rt);
+}
+
+/* A select between ticks and messages that come faster than the ticks: no tick is lost. */
 AW_ASYNC(int, ticks_and_messages, aw_interval interval; uint64_t start; int ticks; int messages;
          AW_SELECT(aw_tick, aw_sleep) first;) {
     AW_BEGIN;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * In which order timers fire, and what a wake may do to the other timers meanwhile. */
+ * In which order timers fire, and what a wake may do to other timers meanwhile. */
 #include "test.h"
 
 #include <stdlib.h>
 
-#include "runtime/runtime.h"
+#include "task/runtime_state.h"
 #include "support/by_hand.h"
 #include "support/clock.h"
 
-/* ---- Order ------------------------------------------------------------------------------------ */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 enum { JOBS = 2000 };
 
@@ -49,7 +49,7 @@ TEST(timers_fire_by_deadline_and_equal_ones_in_the_order_of_insertion) {
     for (size_t i = 0; i < sizeof spreads / sizeof *spreads; i++) {
         aw_runtime *rt = paused_runtime();
         ran_count = 0;
-        spawn_jobs(rt, spreads[i], spreads[i] / 50); /* some 40 jobs to a deadline */
+        spawn_jobs(rt, spreads[i], spreads[i] / 50); /* some 40 jobs per deadline */
         run_until(rt, aw_now(rt) + spreads[i] + 1);
         CHECK_EQ(ran_count, JOBS);
         check_order();
@@ -81,11 +81,11 @@ TEST(timers_that_are_found_due_together_fire_in_the_same_order) {
     }
 }
 
-/* ---- A wake that touches other timers --------------------------------------------------------- */
+/* ---- A wake that touches other timers -------------------------------------------------------- */
 
 enum { OTHERS = 100 };
 
-/* A waker of our own type: when its timer fires it cancels, or moves, all the others. */
+/* A custom waker: when its timer fires it cancels, or moves, all the others. */
 struct meddler {
     aw_counted counted;
     aw_sleep others[OTHERS];
@@ -141,12 +141,14 @@ TEST(cancelling_a_hundred_timers_from_a_timers_wake_is_safe) {
         CHECK_EQ(m.wakes, 1);
         CHECK(aw_flag_take(&survived));
         for (int n = 0; n < OTHERS; n++) {
-            /* With equal deadlines those inserted before the trigger have fired before it. */
+            /* With equal deadlines, those inserted before the trigger have fired before it. */
             bool fired_first = apart[i] == 0 && n < OTHERS / 2;
             CHECK(aw_future_ended(&m.others[n].future));
             CHECK_EQ(aw_flag_take(&m.woken[n]), fired_first);
             CHECK_EQ(aw_future_finished(&m.others[n].future), fired_first);
         }
+        CHECK_EQ(POLL(&survivor, &survived), AW_READY);
+        CHECK_EQ(POLL(&trigger, &survived), AW_READY);
         CHECK_EQ(rt->wheel.count, 0);
         CHECK_EQ(m.counted.refs, 1);
         aw_leave(before);
@@ -172,12 +174,13 @@ TEST(moving_a_hundred_timers_from_a_timers_wake_is_safe) {
         CHECK(aw_flag_take(&m.woken[n]));
         CHECK_EQ(POLL(&m.others[n], &ignored), AW_READY);
     }
+    CHECK_EQ(POLL(&trigger, &ignored), AW_READY);
     CHECK_EQ(rt->wheel.count, 0);
     aw_leave(before);
     aw_runtime_free(rt);
 }
 
-/* The wake of one timer starts the next, which is due already, a thousand times. */
+/* The wake of one timer starts the next, which is already due, a thousand times. */
 struct chain {
     aw_counted counted;
     aw_sleep sleep;
@@ -204,7 +207,7 @@ TEST(a_wake_that_sets_a_timer_which_is_already_due_ends_in_this_advance_or_the_n
     aw_runtime_free(rt);
 }
 
-/* ---- Many, in real time ----------------------------------------------------------------------- */
+/* ---- Many, in real time ---------------------------------------------------------------------- */
 
 AW_ASYNC(int, wait_for_jobs, int jobs; aw_sleep nap;) {
     AW_BEGIN;
@@ -219,7 +222,8 @@ TEST(real_timers_fire_in_order_too) {
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
     uint64_t seed = test_seed(), start = aw_now(rt) + AW_MSEC(250);
-    /* All in the wheel before the first is due, so that the order of insertion does not matter. */
+    /* All are in the wheel before the first is due, so that the order of insertion does not
+     * matter. */
     for (int i = 0; i < JOBS; i++) {
         uint64_t due = start + test_random(&seed) % AW_MSEC(20);
         aw_task_drop(aw_spawn_on(rt, AW_CALL(job, .number = i, .due = due)));

@@ -5,11 +5,12 @@
 
 #include <pthread.h>
 
-#include "runtime/runtime.h"
+#include "task/runtime_state.h"
 #include "support/by_hand.h"
 #include "support/clock.h"
 
-/* A sleep polled by hand while nobody runs the runtime, whose clock then moves with run_until. */
+/* A sleep that the test polls directly, while no thread runs the runtime. run_until moves the
+ * clock. */
 static aw_runtime *rt;
 static aw_runtime *before;
 static aw_flag flag;
@@ -132,7 +133,7 @@ TEST(a_reset_keeps_the_waker_and_a_cancel_after_it_leaves_nothing) {
     run_until(rt, start + AW_SEC(2));
     CHECK(aw_flag_take(&flag) && !aw_flag_take(&other));
     aw_sleep_reset(&s, start + AW_SEC(3));
-    CHECK_EQ(CANCEL(&s, &other), AW_CANCELLED); /* it was not over when it was cancelled */
+    CHECK_EQ(CANCEL(&s, &other), AW_CANCELLED); /* it had not ended when it was cancelled */
     run_until(rt, start + AW_SEC(4));
     CHECK(!aw_flag_take(&flag) && !aw_flag_take(&other));
     end();
@@ -174,7 +175,7 @@ TEST(an_idle_timeout_is_pushed_back_by_each_packet) {
     aw_runtime_free(rt);
 }
 
-/* ---- While another thread owns the wheel ------------------------------------------------------ */
+/* ---- While another thread owns the wheel ----------------------------------------------------- */
 
 static aw_notify stop = AW_NOTIFY_INIT;
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sleeping: when a sleep ends, what may end it, and what is left of it. */
+ * Sleeping: when a sleep ends, what may end it, and what remains of it. */
 #include "test.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/runtime.h"
+#include "task/runtime_state.h"
 #include "support/by_hand.h"
 #include "support/clock.h"
 
-/* ---- At the first poll ------------------------------------------------------------------------ */
+/* ---- At the first poll ----------------------------------------------------------------------- */
 
 TEST(a_zero_or_past_sleep_is_ready_at_the_first_poll) {
     aw_runtime *rt = paused_runtime(), *before = aw_enter(rt);
@@ -24,7 +24,7 @@ TEST(a_zero_or_past_sleep_is_ready_at_the_first_poll) {
     CHECK_EQ(POLL(&now, &flag), AW_READY);
     CHECK_EQ(zero.out | first.out | past.out | now.out, 0);
     CHECK(!aw_flag_take(&flag));
-    CHECK_EQ(rt->wheels->count, 0);
+    CHECK_EQ(rt->base.wheels->count, 0);
     aw_leave(before);
     aw_runtime_free(rt);
 }
@@ -71,7 +71,7 @@ TEST(a_sleep_without_a_runtime_ends_at_once_and_says_so) {
     CHECK(!aw_flag_take(&flag));
 }
 
-/* ---- Never early ------------------------------------------------------------------------------ */
+/* ---- Never early ----------------------------------------------------------------------------- */
 
 static size_t woken;
 
@@ -80,7 +80,7 @@ AW_ASYNC(int, sleeper, uint64_t duration; uint64_t due; aw_sleep nap;) {
     self->due = aw_now(NULL) + self->duration;
     AW_AWAIT(self->nap, aw_sleep_for(self->duration));
     CHECK_EQ(self->nap.out, 0);
-    CHECK_EQ(aw_now(NULL), self->due); /* a virtual clock is also never late */
+    CHECK_EQ(aw_now(NULL), self->due); /* a virtual clock is never late either */
     __atomic_fetch_add(&woken, 1, __ATOMIC_RELAXED);
     AW_RETURN(0);
     AW_END;
@@ -103,7 +103,7 @@ TEST(a_hundred_thousand_random_sleeps_each_end_at_their_nanosecond) {
     int count = test_scale(100000);
     CHECK_EQ(aw_block_on(rt, AW_CALL(spawn_sleepers, .count = count, .seed = test_seed())), 0);
     CHECK_EQ(woken, count);
-    CHECK_EQ(rt->wheels->count, 0);
+    CHECK_EQ(rt->base.wheels->count, 0);
     aw_runtime_free(rt);
 }
 
@@ -150,7 +150,7 @@ TEST(no_real_sleep_is_early_when_nothing_else_happens) {
     CHECK_EQ(aw_run(AW_CALL(naps_in_a_row)), 0);
 }
 
-/* ---- No floor --------------------------------------------------------------------------------- */
+/* ---- No floor -------------------------------------------------------------------------------- */
 
 enum { SAMPLES = 101 };
 
@@ -182,7 +182,7 @@ TEST(a_sleep_of_50_us_is_not_rounded_to_a_millisecond_timing) {
     aw_runtime_free(rt);
 }
 
-/* ---- Huge ------------------------------------------------------------------------------------- */
+/* ---- Huge ------------------------------------------------------------------------------------ */
 
 AW_ASYNC(int, huge_and_tiny, uint64_t huge; AW_SELECT(aw_sleep, aw_sleep, aw_sleep) first;
          uint64_t start;) {
@@ -203,9 +203,9 @@ TEST(a_huge_and_a_tiny_sleep_together_end_by_the_tiny_one) {
         uint64_t start = aw_now(rt);
         CHECK_EQ(aw_block_on(rt, AW_CALL(huge_and_tiny, .huge = huge[i])), 0);
         CHECK_EQ(aw_now(rt) - start, AW_USEC(7));
-        CHECK_EQ(rt->wheels->count, 0);
+        CHECK_EQ(rt->base.wheels->count, 0);
         aw_runtime_free(rt);
-        CHECK_EQ(aw_run(AW_CALL(huge_and_tiny, .huge = huge[i])), 0); /* and in real time */
+        CHECK_EQ(aw_run(AW_CALL(huge_and_tiny, .huge = huge[i])), 0); /* also in real time */
     }
 }
 
@@ -224,7 +224,7 @@ TEST(a_sleep_of_all_time_does_not_overflow) {
     aw_runtime_free(rt);
 }
 
-/* ---- Wakers ----------------------------------------------------------------------------------- */
+/* ---- Wakers ---------------------------------------------------------------------------------- */
 
 TEST(only_the_waker_of_the_latest_poll_is_woken) {
     aw_runtime *rt = paused_runtime(), *before = aw_enter(rt);
@@ -238,7 +238,7 @@ TEST(only_the_waker_of_the_latest_poll_is_woken) {
     run_until(rt, due);
     CHECK(aw_flag_take(&second));
     CHECK(!aw_flag_take(&first) && !aw_flag_take(&third));
-    CHECK_EQ(POLL(&s, &first), AW_READY); /* and who asks then gets it, woken or not */
+    CHECK_EQ(POLL(&s, &first), AW_READY); /* any poll then finds it ready, woken or not */
     aw_leave(before);
     aw_runtime_free(rt);
 }
@@ -259,7 +259,7 @@ TEST(a_task_that_wakes_itself_cannot_starve_its_own_timer) {
     CHECK_GE(test_now_ns() - start, AW_MSEC(2));
 }
 
-AW_ASYNC(int, nap_beside_the_restless, aw_sleep nap;) {
+AW_ASYNC(int, nap_among_the_restless, aw_sleep nap;) {
     AW_BEGIN;
     AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(2)));
     AW_RETURN(0);
@@ -277,11 +277,11 @@ TEST(a_task_that_wakes_itself_cannot_starve_the_timers_of_others) {
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, NULL), 0);
     aw_task_drop(aw_spawn_on(rt, aw_poll_fn_of(restless_for_ever, NULL)));
-    CHECK_EQ(aw_block_on(rt, AW_CALL(nap_beside_the_restless)), 0);
+    CHECK_EQ(aw_block_on(rt, AW_CALL(nap_among_the_restless)), 0);
     aw_runtime_free(rt);
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ------------------------------------------------------------------------------ */
 
 /* cancel-at-every-await: aw_sleep */
 
@@ -297,15 +297,15 @@ TEST(a_sleep_can_be_cancelled_at_any_moment_and_leaves_nothing) {
 
     aw_sleep pending = aw_sleep_until(due);
     CHECK_EQ(POLL(&pending, &flag), AW_PENDING);
-    CHECK_EQ(rt->wheels->count, 1);
+    CHECK_EQ(rt->base.wheels->count, 1);
     CHECK_EQ(CANCEL(&pending, &other), AW_CANCELLED);
-    CHECK_EQ(rt->wheels->count, 0);
+    CHECK_EQ(rt->base.wheels->count, 0);
 
     aw_sleep fired = aw_sleep_until(due);
     CHECK_EQ(POLL(&fired, &flag), AW_PENDING);
     run_until(rt, due);
     CHECK(aw_flag_take(&flag));
-    CHECK_EQ(rt->wheels->count, 0);
+    CHECK_EQ(rt->base.wheels->count, 0);
     CHECK_EQ(CANCEL(&fired, &other), AW_READY); /* it had finished: that stands */
     CHECK_EQ(fired.out, 0);
 
@@ -335,7 +335,7 @@ TEST(an_aborted_sleeper_leaves_the_wheel_and_the_clock_alone) {
     aw_runtime *rt = paused_runtime();
     uint64_t start = aw_now(rt);
     CHECK_EQ(aw_block_on(rt, AW_CALL(abort_a_sleeper)), 0);
-    CHECK_EQ(rt->wheels->count, 0);
+    CHECK_EQ(rt->base.wheels->count, 0);
     CHECK_EQ(aw_now(rt), start);
     CHECK_EQ(woken, 0);
     aw_runtime_free(rt);

@@ -5,11 +5,11 @@
 
 #include <pthread.h>
 
-#include "runtime/runtime.h"
+#include "task/runtime_state.h"
 #include "support/by_hand.h"
 #include "support/clock.h"
 
-/* ---- A thread that runs the runtime ----------------------------------------------------------- */
+/* ---- A thread that runs the runtime ---------------------------------------------------------- */
 
 static aw_runtime *rt;
 static aw_notify stop = AW_NOTIFY_INIT;
@@ -35,7 +35,7 @@ static void stop_owner(pthread_t thread) {
 }
 
 /* An executor in ten lines: poll, park until the waker unparks, poll again. */
-static void block_by_hand(aw_parker *parker, aw_future *f) {
+static void poll_and_park(aw_parker *parker, aw_future *f) {
     aw_waker waker = aw_parker_waker(parker);
     aw_cx cx = aw_cx_from_waker(&waker);
     while (aw_future_poll(f, &cx) == AW_PENDING)
@@ -49,7 +49,7 @@ TEST(a_hand_made_executor_sleeps_on_a_runtime_that_another_thread_runs) {
     for (unsigned i = 0; i < 50; i++) {
         uint64_t due = test_now_ns() + AW_USEC(1 + 20 * i);
         aw_sleep s = aw_sleep_for(AW_USEC(1 + 20 * i));
-        block_by_hand(parker, &s.future);
+        poll_and_park(parker, &s.future);
         CHECK_EQ(s.out, 0);
         CHECK_GE(test_now_ns(), due);
     }
@@ -63,7 +63,7 @@ TEST(an_async_function_sleeps_under_a_hand_made_executor) {
     aw_runtime *before = aw_enter(rt);
     aw_parker *parker = aw_parker_new();
     struct aw_test_until f = AW_CALL(aw_test_until, .when = test_now_ns() + AW_MSEC(1));
-    block_by_hand(parker, &f.future);
+    poll_and_park(parker, &f.future);
     CHECK_EQ(f.out, 0);
     CHECK_GE(test_now_ns(), f.when);
     aw_parker_free(parker);
@@ -80,7 +80,7 @@ TEST(an_earlier_timer_from_outside_wakes_an_owner_that_sleeps_for_a_later_one) {
     CHECK_EQ(POLL(&hour, &ignored), AW_PENDING);
     for (int i = 0; i < 30; i++) {
         aw_sleep s = aw_sleep_for(AW_USEC(200)); /* the owner is asleep again by then */
-        block_by_hand(parker, &s.future);
+        poll_and_park(parker, &s.future);
     }
     CHECK_EQ(CANCEL(&hour, &ignored), AW_CANCELLED);
     aw_parker_free(parker);
@@ -88,7 +88,7 @@ TEST(an_earlier_timer_from_outside_wakes_an_owner_that_sleeps_for_a_later_one) {
     stop_owner(owner);
 }
 
-TEST(a_timer_set_before_anybody_runs_the_runtime_is_served_when_somebody_does) {
+TEST(a_timer_set_before_the_runtime_is_run_is_served_when_it_is) {
     rt = paused_runtime();
     aw_runtime *before = aw_enter(rt);
     aw_flag flag = {0};
@@ -102,11 +102,12 @@ TEST(a_timer_set_before_anybody_runs_the_runtime_is_served_when_somebody_does) {
     aw_runtime_free(rt);
 }
 
-/* ---- Many threads ----------------------------------------------------------------------------- */
+/* ---- Many threads ---------------------------------------------------------------------------- */
 
 enum { THREADS = 4, SLEEPS = 16 };
 
-/* Each keeps some sleeps going, ends them by waiting or by cancelling, often just when they fire. */
+/* Each keeps some sleeps pending and ends them by waiting or by cancelling, often just when they
+ * fire. */
 static void *sleep_and_cancel(void *number) {
     uint64_t seed = test_seed() + (uintptr_t)number;
     aw_runtime *before = aw_enter(rt);
@@ -127,7 +128,7 @@ static void *sleep_and_cancel(void *number) {
                 if (aw_future_cancel(&s[i].future, &cx) == AW_READY)
                     CHECK_GE(test_now_ns(), due[i]);
             } else {
-                block_by_hand(parker, &s[i].future);
+                poll_and_park(parker, &s[i].future);
                 CHECK_GE(test_now_ns(), due[i]);
             }
         }
@@ -146,7 +147,7 @@ TEST(threads_set_and_cancel_timers_while_the_owner_fires_them) {
     stop_owner(owner);
 }
 
-/* ---- Several threads in block_on -------------------------------------------------------------- */
+/* ---- Several threads in block_on ------------------------------------------------------------- */
 
 AW_ASYNC(int, naps, uint64_t nap_for; int count; aw_sleep nap; uint64_t due;) {
     AW_BEGIN;
@@ -170,7 +171,7 @@ static void nothing_to_report(void *data, aw_log_level level, const char *messag
     FAIL("level %d: %s", (int)level, message);
 }
 
-/* Whoever owns the runtime leaves first, last or in between: the others' timers go on. */
+/* Whether the owner returns first, last or in between: the timers of the other threads go on. */
 TEST(threads_in_block_on_share_one_wheel_and_hand_it_over) {
     pthread_t threads[THREADS];
     aw_runtime_options options = AW_RUNTIME_OPTIONS;

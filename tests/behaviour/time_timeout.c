@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "runtime/runtime.h"
+#include "task/runtime_state.h"
 #include "support/by_hand.h"
 #include "support/clock.h"
 
@@ -61,8 +61,8 @@ TEST(a_timeout_of_all_time_is_none) {
     aw_runtime_free(rt);
 }
 
-/* An inner future that always finds something ready: only the budget stops it, and then the clock has
- * its turn. The clock is real: the loop has to see it move. */
+/* An inner future that always finds something ready: only the budget stops it, and then the
+ * clock is checked. The clock is real, because the loop has to see it move. */
 AW_ASYNC(int, always_ready, aw_notify *n; aw_notified got; uint64_t rounds;) {
     AW_BEGIN;
     for (;;) {

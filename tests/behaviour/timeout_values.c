@@ -3,18 +3,18 @@
  * Timeouts: what counts, the value or the clock. Cancellation is in cancel_*.c. */
 #include <errno.h>
 
-#include "support/subject.h"
+#include "support/composites.h"
 
 static aw_runtime *rt;
 
-/* With a clock that stands still until it is moved, or everything is idle. */
+/* Its clock stands still until it is moved or every task is idle. */
 static void new_runtime(void) {
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     options.paused = true;
     CHECK_EQ(aw_runtime_new(&rt, &options), 0);
 }
 
-/* Give up on a leaf after a while; writes down how it went. */
+/* Waits for a leaf with a limit, and records the outcome. */
 struct outcome {
     int out, inner;
     uint64_t took;
@@ -28,7 +28,7 @@ AW_ASYNC(int, attempt, uint64_t limit; bool at; struct script * s; struct outcom
     else
         AW_AWAIT_FOR(self->t, self->limit, leaf(self->s));
     *self->o = (struct outcome){self->t.out, self->t.inner.out, aw_now(NULL) - self->begin};
-    if (self->t.out == 0) ledger_give_back(self->t.inner.out);
+    if (self->t.out == 0) ownership_release(self->t.inner.out);
     AW_RETURN(0);
     AW_END;
 }
@@ -36,13 +36,13 @@ AW_ASYNC(int, attempt, uint64_t limit; bool at; struct script * s; struct outcom
 static struct outcome try_for(uint64_t limit, struct script *s) {
     struct outcome o = {1, 0, 0};
     CHECK_EQ(aw_block_on(rt, AW_CALL(attempt, .limit = limit, .s = s, .o = &o)), 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
     return o;
 }
 static struct outcome try_until(uint64_t deadline, struct script *s) {
     struct outcome o = {1, 0, 0};
     CHECK_EQ(aw_block_on(rt, AW_CALL(attempt, .limit = deadline, .at = true, .s = s, .o = &o)), 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
     return o;
 }
 
@@ -64,9 +64,9 @@ TEST(a_future_that_is_not_ready_in_time_is_given_up_at_the_deadline) {
     struct outcome o = try_for(AW_MSEC(250), &s);
     CHECK_EQ(o.out, -ETIMEDOUT);
     CHECK_EQ(o.took, AW_MSEC(250));
-    CHECK_EQ(s.polls, 2); /* when it began, and when the time was up */
+    CHECK_EQ(s.polls, 2); /* at the start, and at the deadline */
     CHECK_EQ(s.cancels, 1);
-    CHECK_EQ(s.gone, 1);
+    CHECK_EQ(s.cancelled, 1);
     aw_runtime_free(rt);
 }
 
@@ -92,7 +92,7 @@ TEST(a_value_that_comes_while_giving_up_counts) {
     aw_runtime_free(rt);
 }
 
-/* It comes at the very moment: the sleep and the timer fire together, the value is polled first. */
+/* The sleep and the timer fire together: the value is polled first. */
 typedef AW_TIMEOUT(aw_sleep) sleep_timeout;
 AW_ASYNC(int, sleep_within, uint64_t nap, limit; sleep_timeout t;) {
     AW_BEGIN;
@@ -121,7 +121,7 @@ TEST(the_time_begins_with_the_first_poll) {
     CHECK_EQ(t.out, -ETIMEDOUT);
     CHECK_EQ(aw_now(rt) - begin, AW_SEC(1));
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 static char said[256];
@@ -143,13 +143,13 @@ TEST(without_a_clock_a_timeout_says_so_and_cancels) {
     CHECK_EQ(drive_poll(&t.future), AW_READY);
     CHECK_EQ(t.out, -ENXIO);
     CHECK_CONTAINS(said, "outside a runtime");
-    CHECK_EQ(s.gone, 1);
-    ledger_check_balanced();
+    CHECK_EQ(s.cancelled, 1);
+    ownership_check_balanced();
 }
 
-/* ---- What never stops ------------------------------------------------------------------------- */
+/* ---- Futures that never stop ----------------------------------------------------------------- */
 
-/* A clock that goes on by a microsecond each time somebody looks. */
+/* A clock that advances by a microsecond at each reading. */
 static uint64_t ticking;
 static uint64_t tick_now(void *data) {
     (void)data;
@@ -187,7 +187,7 @@ TEST(an_always_ready_loop_cannot_outrun_its_timeout) {
                                          AW_CALL(insatiable, .rounds = &rounds));
     CHECK_EQ(aw_block_on_future(rt, &t.future), 0);
     CHECK_EQ(t.out, -ETIMEDOUT);
-    CHECK_GT(rounds, 64); /* it had more than one turn */
+    CHECK_GT(rounds, 64); /* it was polled more than once */
     aw_runtime_free(rt);
 }
 
@@ -217,7 +217,69 @@ TEST(an_always_ready_loop_does_not_keep_a_sibling_from_its_timeout) {
     aw_runtime_free(rt);
 }
 
-/* ---- Many ------------------------------------------------------------------------------------- */
+/* More values than one poll has budget for, all of them ready. */
+typedef AW_CHANNEL(int) ints;
+typedef AW_TIMEOUT(aw_channel_future) recv_timeout;
+AW_ASYNC(int, take_all, ints *c; bool by; int left, value; recv_timeout t;) {
+    AW_BEGIN;
+    for (; self->left; self->left--) {
+        if (self->by)
+            AW_AWAIT_BY(self->t, 1, aw_channel_recv(self->c, &self->value));
+        else
+            AW_AWAIT_FOR(self->t, 0, aw_channel_recv(self->c, &self->value));
+        if (self->t.out) break;
+        CHECK_EQ(self->t.inner.out, 0);
+    }
+    AW_RETURN(self->left);
+    AW_END;
+}
+
+static void send_some(ints *c, int count) {
+    for (int i = 0; i < count; i++)
+        CHECK_EQ(aw_channel_try_send(c, &i), 0);
+}
+
+TEST(a_value_that_is_there_counts_when_the_budget_is_used_up) {
+    enum { N = 1000 };
+    new_runtime();
+    ints c;
+    CHECK_EQ(aw_channel_init(&c, AW_UNBOUNDED), 0);
+    for (int by = 0; by < 2; by++) {
+        send_some(&c, N);
+        CHECK_EQ(aw_block_on(rt, AW_CALL(take_all, .c = &c, .by = by, .left = N)), 0);
+        CHECK_EQ(aw_block_on(rt, AW_CALL(take_all, .c = &c, .by = by, .left = 1)), 1);
+    }
+    aw_channel_free(&c);
+    aw_runtime_free(rt);
+}
+
+typedef AW_SELECT(struct insatiable, recv_timeout) recv_and_loop;
+
+TEST(a_value_that_is_there_counts_next_to_an_always_ready_loop) {
+    new_ticking_runtime();
+    ints c;
+    long rounds = 0;
+    int value = -1;
+    CHECK_EQ(aw_channel_init(&c, AW_UNBOUNDED), 0);
+    send_some(&c, 1);
+    recv_and_loop s = AW_SELECT_OF(recv_and_loop, AW_CALL(insatiable, .rounds = &rounds),
+                                   AW_TIMEOUT_OF(recv_timeout, 0, aw_channel_recv(&c, &value)));
+    CHECK_EQ(aw_block_on_future(rt, &s.future), 0);
+    CHECK_EQ(s.f1.out, 0);
+    CHECK_EQ(value, 0);
+    aw_channel_free(&c);
+    aw_runtime_free(rt);
+}
+
+/* A yield lets other tasks run: it never ends in the poll in which it began, whatever the time. */
+typedef AW_TIMEOUT(aw_yield) yield_timeout;
+TEST(a_yield_is_not_a_value_that_is_there) {
+    new_runtime();
+    CHECK_EQ(aw_block_on(rt, AW_TIMEOUT_OF(yield_timeout, 0, aw_yield_now())), -ETIMEDOUT);
+    aw_runtime_free(rt);
+}
+
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 AW_ASYNC(int, staggered, int n; sleep_timeout t;) {
     AW_BEGIN;

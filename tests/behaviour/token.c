@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel tokens: a tree; what is below is cancelled too, what is above is not; in any order of releasing. */
+ * Cancel tokens: a tree; descendants are cancelled too, ancestors are not; dropped in any order. */
 #include "support/by_hand.h"
 #include "support/workers.h"
 
 static memory tokens_of;
 
-/* What tokens take, and that they give it back. */
+/* Counts the memory of tokens, to check that all of it is freed. */
 static void count_memory(void) {
     memory_init(&tokens_of);
     aw_set_allocator(&tokens_of.allocator);
@@ -17,20 +17,20 @@ static void nothing_is_left(void) {
 }
 
 TEST(a_cancelled_token_ends_all_waits) {
-    enum { THEY = 30 }; /* more than are woken at a time */
-    static aw_token_future w[THEY];
-    static aw_flag flags[THEY];
+    enum { COUNT = 30 }; /* more than one batch of wakes */
+    static aw_token_future w[COUNT];
+    static aw_flag flags[COUNT];
     aw_flag flag = {0};
     count_memory();
     aw_token *t = aw_token_new();
-    for (int i = 0; i < THEY; i++) {
+    for (int i = 0; i < COUNT; i++) {
         w[i] = aw_token_cancelled(t);
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_PENDING);
     }
     CHECK(!aw_token_is_cancelled(t));
     aw_token_cancel(t);
     CHECK(aw_token_is_cancelled(t));
-    for (int i = 0; i < THEY; i++) {
+    for (int i = 0; i < COUNT; i++) {
         CHECK(aw_flag_take(&flags[i]));
         CHECK_EQ(POLL(&w[i], &flags[i]), AW_READY);
         CHECK_EQ(w[i].out, 0);
@@ -66,7 +66,7 @@ TEST(what_is_below_is_cancelled_and_what_is_above_is_not) {
     }
     aw_token_cancel(left);
     for (int i = 0; i < 5; i++) {
-        CHECK_EQ(aw_flag_take(&flags[i]), i == 1 || i == 4); /* and nobody twice */
+        CHECK_EQ(aw_flag_take(&flags[i]), i == 1 || i == 4); /* none of them twice */
         CHECK_EQ(aw_token_is_cancelled(all[i]), i != 0 && i != 2);
     }
     aw_token_cancel(root);
@@ -100,7 +100,7 @@ TEST(parents_may_be_released_first) {
     aw_token_keep(root);
     aw_token_drop(root);
     CHECK(!aw_token_is_cancelled(leaf));
-    aw_token_cancel(root); /* still above it */
+    aw_token_cancel(root); /* it is still an ancestor */
     CHECK(aw_token_is_cancelled(leaf));
     aw_token_drop(root);
     CHECK_NE(memory_in_use(&tokens_of), 0);
@@ -156,9 +156,9 @@ TEST(a_wait_can_be_cancelled_at_any_moment) {
     nothing_is_left();
 }
 
-/* ---- Everybody at once ------------------------------------------------------------------------ */
+/* ---- Many at once ---------------------------------------------------------------------------- */
 
-/* Makes children of its own, waits, and gives everything back in some order. */
+/* Creates child tokens, waits, and drops everything in some order. */
 AW_ASYNC(int, stops, aw_token *t; int depth; struct stops * child; aw_token * below;
          AW_SELECT(aw_token_future, aw_never) s; aw_task_join_future join;) {
     AW_BEGIN;
@@ -197,22 +197,23 @@ ON_BOTH(tasks_that_make_children_all_stop) {
     for (int i = 0; i < test_scale(100); i++) {
         count_memory();
         aw_token *t = aw_token_new();
-        storm threads;
-        storm_make(&threads, 2, &random, cancel_it, t);
+        thread_group threads;
+        thread_group_create(&threads, 2, &random, cancel_it, t);
         for (int k = 0; k < 2; k++)
             aw_token_keep(t);
         struct stops *s = aw_spawn_on(rt, AW_CALL(stops, .t = aw_token_keep(t), .depth = 6));
         aw_token_drop(t);
-        storm_go(&threads);
+        thread_group_go(&threads);
         must_finish(rt, &s->future);
         CHECK_EQ(aw_task_take(s), 6);
-        storm_end(&threads);
+        thread_group_join(&threads);
         nothing_is_left();
     }
     workers_end(rt, NULL);
 }
 
-/* Children come and go while the token is cancelled; a thread that waits for its own child is told. */
+/* Children are created and dropped while the token is cancelled. A thread that waits for its own
+ * child is woken. */
 static void come_and_go(void *arg, int index, uint64_t *random) {
     aw_token *t = arg;
     if (index == 0) {
@@ -233,10 +234,10 @@ TEST(children_come_and_go_while_their_parent_is_cancelled) {
     uint64_t random = test_seed();
     for (int i = 0; i < test_scale(200); i++) {
         aw_token *t = aw_token_new();
-        storm threads;
-        storm_make(&threads, 4, &random, come_and_go, t);
-        storm_go(&threads);
-        storm_end(&threads);
+        thread_group threads;
+        thread_group_create(&threads, 4, &random, come_and_go, t);
+        thread_group_go(&threads);
+        thread_group_join(&threads);
         CHECK(aw_token_is_cancelled(t));
         aw_token_drop(t);
     }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * aw_wait: a plain thread waits for a future, for as long as it wants to. */
+ * aw_wait: a plain thread waits for a future, with or without a time limit. */
 #include "support/workers.h"
 
-TEST(what_is_ready_is_had_without_waiting) {
+TEST(a_ready_future_returns_without_waiting) {
     aw_semaphore s = AW_SEMAPHORE_INIT(2);
     void *p = NULL;
     CHECK_EQ(aw_wait(aw_ready_now(7)), 7);
     CHECK_EQ(aw_wait(aw_semaphore_acquire(&s, 1)), 0);
     CHECK_EQ(aw_wait_for(0, aw_semaphore_acquire(&s, 1)),
-             0); /* it is polled before the time is looked at */
+             0); /* it is polled before the time is checked */
     CHECK_EQ(aw_wait_into(&p, aw_ready_pointer(&s)), 0);
     CHECK(p == &s);
 }
@@ -39,7 +39,7 @@ TEST(what_is_always_woken_again_does_not_outrun_its_time) {
     CHECK_GT(polls, 1);
 }
 
-/* A future that finishes when it is cancelled, after having been asked more than once. */
+/* A future that finishes when it is cancelled, after several calls. */
 static aw_poll never(void *arg, aw_cx *cx, int *out) {
     (void)arg, (void)cx, (void)out;
     return AW_PENDING;
@@ -51,7 +51,7 @@ static aw_poll finishes_late(void *arg, aw_cx *cx, int *out) {
     return AW_READY;
 }
 
-TEST(what_finishes_while_it_is_given_up_counts) {
+TEST(a_future_that_finishes_while_it_is_cancelled_counts) {
     int calls = 0;
     CHECK_EQ(aw_wait_for(AW_MSEC(1), aw_poll_fn_with(never, finishes_late, &calls)), 5);
     CHECK_EQ(calls, 3);
@@ -72,25 +72,26 @@ TEST(a_thread_is_woken_by_another) {
     uint64_t random = test_seed();
     for (int i = 0; i < test_scale(300); i++) {
         aw_semaphore s = AW_SEMAPHORE_INIT(0);
-        storm threads;
-        storm_make(&threads, 2, &random, releases, &s);
-        storm_go(&threads);
+        thread_group threads;
+        thread_group_create(&threads, 2, &random, releases, &s);
+        thread_group_go(&threads);
         CHECK_EQ(aw_wait(aw_semaphore_acquire(&s, 2)), 0);
-        storm_end(&threads);
+        thread_group_join(&threads);
     }
 }
 
-/* The time may be over in the moment of the release: then either it is had, or still there. */
+/* The time may be up at the moment of the release: then the permit is either acquired or still
+ * available. */
 TEST(a_permit_is_not_lost_to_a_wait_that_is_given_up) {
     uint64_t random = test_seed();
     int had = 0;
     for (int i = 0; i < test_scale(300); i++) {
         aw_semaphore s = AW_SEMAPHORE_INIT(0);
-        storm threads;
-        storm_make(&threads, 1, &random, releases, &s);
-        storm_go(&threads);
+        thread_group threads;
+        thread_group_create(&threads, 1, &random, releases, &s);
+        thread_group_go(&threads);
         int r = aw_wait_for(AW_USEC(test_random(&random) % 200), aw_semaphore_acquire(&s, 1));
-        storm_end(&threads);
+        thread_group_join(&threads);
         CHECK(r == 0 || r == -ETIMEDOUT);
         CHECK_EQ(aw_semaphore_available(&s), r ? 1 : 0);
         had += !r;
@@ -98,7 +99,7 @@ TEST(a_permit_is_not_lost_to_a_wait_that_is_given_up) {
     CHECK_GT(had, 0);
 }
 
-/* ---- Inside a task it is refused -------------------------------------------------------------- */
+/* ---- Inside a task it is refused ------------------------------------------------------------- */
 
 AW_ASYNC(int, waits_wrongly, aw_semaphore *s;) {
     AW_BEGIN;

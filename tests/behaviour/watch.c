@@ -3,7 +3,7 @@
  * Watch: receivers see the latest value, and the last one before the end. */
 #include <errno.h>
 
-#include "support/acting.h"
+#include "support/callback_waker.h"
 #include "support/by_hand.h"
 #include "support/workers.h"
 
@@ -25,7 +25,7 @@ static int get(watched *w) {
     return n;
 }
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 TEST(a_receiver_sees_what_changed_after_it_subscribed) {
     watched w;
@@ -74,7 +74,7 @@ TEST(each_receiver_has_seen_what_it_has_seen) {
     aw_watch_unsubscribe(&b);
 }
 
-TEST(a_value_that_nobody_would_see_is_handed_back_or_set) {
+TEST(a_value_without_receivers_is_handed_back_or_set) {
     watched w;
     int n = 5;
     init(&w, 1);
@@ -104,7 +104,7 @@ static bool add_if_even(void *value, void *arg) {
     return true;
 }
 
-TEST(a_value_is_changed_in_place_and_receivers_are_told_if_it_was) {
+TEST(a_value_is_changed_in_place_and_receivers_are_woken_if_it_was) {
     watched w;
     int three = 3;
     init(&w, 4);
@@ -121,7 +121,7 @@ TEST(a_value_is_changed_in_place_and_receivers_are_told_if_it_was) {
     aw_watch_unsubscribe(&r);
 }
 
-/* ---- The end ---------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 TEST(the_final_value_is_seen_before_the_end) {
     watched w;
@@ -165,18 +165,18 @@ TEST(several_senders_that_drop_at_once_still_notify) {
         watched w;
         init(&w, 1);
         for (int i = 1; i < 4; i++)
-            aw_watch_sender_clone(&w);
+            aw_watch_sender_keep(&w);
         aw_watch_receiver r = aw_watch_subscribe(&w);
-        storm s;
-        storm_make(&s, 4, &random, drop_sender, &w);
-        storm_go(&s);
+        thread_group s;
+        thread_group_create(&s, 4, &random, drop_sender, &w);
+        thread_group_go(&s);
         CHECK_EQ(aw_wait(aw_watch_changed(&r)), -EPIPE);
-        storm_end(&s);
+        thread_group_join(&s);
         aw_watch_unsubscribe(&r);
     }
 }
 
-TEST(a_sender_learns_that_nobody_is_subscribed) {
+TEST(a_sender_learns_that_there_is_no_receiver) {
     watched w;
     init(&w, 1);
     aw_watch_future none = aw_watch_closed(&w);
@@ -194,7 +194,7 @@ TEST(a_sender_learns_that_nobody_is_subscribed) {
     CHECK_EQ(f.out, 0);
 }
 
-/* ---- Values that own something ---------------------------------------------------------------- */
+/* ---- Values that own something --------------------------------------------------------------- */
 
 typedef struct counted {
     uint32_t refs;
@@ -236,7 +236,7 @@ TEST(values_that_own_something_are_cloned_and_released) {
     CHECK_EQ(b.refs, 0);
 }
 
-/* ---- Cancelling ------------------------------------------------------------------------------- */
+/* ---- Cancelling ------------------------------------------------------------------------------ */
 
 /* cancel-at-every-await: aw_watch_changed */
 
@@ -258,7 +258,7 @@ TEST(a_wait_for_a_change_can_be_cancelled_at_any_moment) {
     CHECK_EQ(CANCEL(&f, &flag), AW_READY); /* woken, and not polled again */
     CHECK_EQ(f.out, 0);
     CHECK_EQ(aw_watch_has_changed(&r), 0);
-    aw_future_discard(&f.future); /* nobody looked */
+    aw_future_discard(&f.future); /* the value was not read */
     CHECK_EQ(aw_watch_has_changed(&r), 1);
 
     f = aw_watch_changed(&r);
@@ -276,8 +276,8 @@ TEST(a_wait_for_a_change_can_be_cancelled_at_any_moment) {
     aw_watch_unsubscribe(&r);
 }
 
-/* Seen in another way after it was woken: there is nothing to tell any more. */
-TEST(a_change_that_was_seen_meanwhile_is_not_told_by_a_cancel) {
+/* Seen by another call after the wake: there is nothing to report any more. */
+TEST(a_change_that_was_seen_meanwhile_is_not_reported_by_a_cancel) {
     watched w;
     init(&w, 1);
     aw_watch_receiver r = aw_watch_subscribe(&w);
@@ -291,55 +291,89 @@ TEST(a_change_that_was_seen_meanwhile_is_not_told_by_a_cancel) {
     aw_watch_free(&w);
 }
 
-/* ---- While others are being woken -------------------------------------------------------------- */
+/* ---- While other receivers are being woken --------------------------------------------------- */
 
 enum { CROWD = 100 };
 static watched crowd;
 static aw_watch_receiver crowd_receivers[CROWD];
 static aw_watch_future crowd_waits[CROWD];
-static acting crowd_wakers[CROWD];
+static callback_waker crowd_wakers[CROWD];
 
-static void see_all_but_the_last(acting *self) {
+static void see_all_but_the_last(callback_waker *self) {
     (void)self;
     for (int i = 1; i < CROWD - 1; i++)
         aw_watch_see(&crowd, &crowd_receivers[i], &(int){0});
 }
 
-/* Those are told of a change that they have seen; they wait again. */
-static void see_and_wait_again(acting *self) {
+/* These are woken for a change that they have already seen. They wait again. */
+static void see_and_wait_again(callback_waker *self) {
     see_all_but_the_last(self);
     for (int i = 1; i < CROWD - 1; i++)
-        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+        CHECK_EQ(POLL_WITH(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
 }
 
-static void crowd_is_told(void (*act)(acting *)) {
+static void wake_crowd(void (*act)(callback_waker *)) {
     init(&crowd, 1);
     for (int i = 0; i < CROWD; i++) {
-        acting_init(&crowd_wakers[i], i == 0 ? act : NULL);
+        callback_waker_init(&crowd_wakers[i], i == 0 ? act : NULL);
         crowd_receivers[i] = aw_watch_subscribe(&crowd);
         crowd_waits[i] = aw_watch_changed(&crowd_receivers[i]);
-        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+        CHECK_EQ(POLL_WITH(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
     }
     send_to(&crowd, 2);
     CHECK_EQ(crowd_wakers[CROWD - 1].wakes, 1);
-    CHECK_EQ(POLL_ACTING(&crowd_waits[0], &crowd_wakers[0]), AW_READY);
-    CHECK_EQ(POLL_ACTING(&crowd_waits[CROWD - 1], &crowd_wakers[CROWD - 1]), AW_READY);
+    CHECK_EQ(POLL_WITH(&crowd_waits[0], &crowd_wakers[0]), AW_READY);
+    CHECK_EQ(POLL_WITH(&crowd_waits[CROWD - 1], &crowd_wakers[CROWD - 1]), AW_READY);
     for (int i = 1; i < CROWD - 1; i++)
-        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
+        CHECK_EQ(POLL_WITH(&crowd_waits[i], &crowd_wakers[i]), AW_PENDING);
     send_to(&crowd, 3);
     for (int i = 1; i < CROWD - 1; i++)
-        CHECK_EQ(POLL_ACTING(&crowd_waits[i], &crowd_wakers[i]), AW_READY);
+        CHECK_EQ(POLL_WITH(&crowd_waits[i], &crowd_wakers[i]), AW_READY);
     for (int i = 0; i < CROWD; i++)
         aw_watch_unsubscribe(&crowd_receivers[i]);
     aw_watch_free(&crowd);
 }
 
-TEST(one_that_has_seen_the_value_in_another_way_does_not_keep_it_from_the_others) {
-    crowd_is_told(see_all_but_the_last);
+TEST(a_receiver_that_has_seen_the_value_already_does_not_keep_it_from_others) {
+    wake_crowd(see_all_but_the_last);
 }
 
-TEST(one_that_waits_again_does_not_keep_the_value_from_the_others) {
-    crowd_is_told(see_and_wait_again);
+TEST(a_receiver_that_waits_again_does_not_keep_the_value_from_others) {
+    wake_crowd(see_and_wait_again);
+}
+
+TEST(a_wait_for_the_last_receiver_goes_on_when_another_has_subscribed_before_it_is_polled) {
+    watched w;
+    init(&w, 1);
+    aw_watch_receiver r = aw_watch_subscribe(&w);
+    aw_watch_future f = aw_watch_closed(&w);
+    CHECK_EQ(POLL(&f, &flag), AW_PENDING);
+    aw_watch_unsubscribe(&r);
+    CHECK(aw_flag_take(&flag));
+    r = aw_watch_subscribe(&w);
+    CHECK_EQ(POLL(&f, &flag), AW_PENDING);
+    aw_watch_unsubscribe(&r);
+    CHECK(aw_flag_take(&flag));
+    r = aw_watch_subscribe(&w);
+    CHECK_EQ(CANCEL(&f, &flag), AW_CANCELLED);
+    aw_watch_unsubscribe(&r);
+    aw_watch_free(&w);
+}
+
+TEST(unsubscribing_twice_is_harmless) {
+    watched w;
+    init(&w, 1);
+    aw_watch_receiver r = aw_watch_subscribe(&w), s = aw_watch_subscribe(&w), never = {0};
+    aw_watch_unsubscribe(&r);
+    aw_watch_unsubscribe(&r);
+    aw_watch_unsubscribe(&never);
+    CHECK(!aw_watch_is_closed(&w));
+    aw_watch_unsubscribe(&s);
+    CHECK(aw_watch_is_closed(&w));
+    DIES(aw_watch_has_changed(&r), "a watch receiver was used that is not subscribed");
+    aw_watch_future f = aw_watch_changed(&r);
+    DIES(POLL(&f, &flag), "a watch receiver was used that is not subscribed");
+    aw_watch_free(&w);
 }
 
 /* cancel-at-every-await: aw_watch_closed */
@@ -374,7 +408,7 @@ TEST(only_the_waker_of_the_latest_poll_is_woken) {
     aw_watch_unsubscribe(&r);
 }
 
-/* ---- Tasks ------------------------------------------------------------------------------------ */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 /* Values only grow; each watcher ends with the last one. */
 AW_ASYNC(int, watches, watched *w; uint32_t * ready; int last, now; aw_watch_receiver r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be seen of a worker from outside: how much waits for it, how long it was awake, who woke it. */
+ * Counters of a worker: its queue depth, how long it was busy, and what woke it. */
 #include "support/workers.h"
 
 static aw_runtime *one_worker(aw_flavour flavour) {
@@ -22,7 +22,7 @@ static aw_runtime *one_worker(aw_flavour flavour) {
     }                                                                                              \
     static void name##_body(aw_flavour flavour)
 
-/* ---- Depth ------------------------------------------------------------------------------------ */
+/* ---- Depth ----------------------------------------------------------------------------------- */
 
 enum { INSIDE = 5, OUTSIDE = 7 };
 
@@ -42,7 +42,7 @@ BOTH(tasks_that_are_ready_and_wait_are_its_depth) {
     CHECK_EQ(counters_of(rt, 0).depth, 0);
     struct holds_the_worker *h = aw_spawn_on(rt, AW_CALL(holds_the_worker, .stage = &stage));
     WAIT_UNTIL(LOAD(stage) == 1);
-    /* The monitor may have given the one in front to all. */
+    /* The monitor may have moved the task in the LIFO slot to the shared queue. */
     CHECK_GE(counters_of(rt, 0).depth, INSIDE - 1);
     CHECK_LE(counters_of(rt, 0).depth, INSIDE);
     uint64_t before = counters_of(rt, 0).depth;
@@ -58,7 +58,7 @@ BOTH(tasks_that_are_ready_and_wait_are_its_depth) {
     workers_end(rt, NULL);
 }
 
-/* However they come and go. */
+/* Tasks that yield and sleep. */
 AW_ASYNC(int, rests, int n, i; aw_yield pause; aw_sleep nap;) {
     AW_BEGIN;
     for (self->i = 0; self->i < self->n; self->i++) {
@@ -69,7 +69,7 @@ AW_ASYNC(int, rests, int n, i; aw_yield pause; aw_sleep nap;) {
     AW_END;
 }
 
-ON_WORKERS(nothing_is_left_of_the_depth_when_all_is_done) {
+ON_WORKERS(the_depth_is_zero_when_all_is_done) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     for (int i = 0; i < test_scale(500); i++) {
         aw_task_drop(aw_spawn_on(rt, AW_CALL(rests, .n = 10)));
@@ -80,9 +80,9 @@ ON_WORKERS(nothing_is_left_of_the_depth_when_all_is_done) {
     workers_end(rt, NULL);
 }
 
-/* ---- Sleeping and waking ---------------------------------------------------------------------- */
+/* ---- Sleeping and waking --------------------------------------------------------------------- */
 
-/* Asleep it is not busy. */
+/* A sleeping worker is not busy. */
 static void wait_until_it_sleeps(const aw_runtime *rt) {
     uint64_t before, after;
     do {
@@ -93,10 +93,11 @@ static void wait_until_it_sleeps(const aw_runtime *rt) {
     } while (before != after);
 }
 
-/* Nothing but its own timer wakes the worker. */
+/* Only its own timer wakes the worker. */
 AW_ASYNC(int, sleeps_alone, aw_sleep nap; int i; aw_worker_counters before;) {
     AW_BEGIN;
-    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(2))); /* what its spawn has set off is over */
+    /* Afterwards the effects of its spawn are over. */
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(2)));
     self->before = counters_of(aw_runtime_current(), 0);
     for (self->i = 0; self->i < 5; self->i++)
         AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(1)));
@@ -127,7 +128,7 @@ BOTH(a_sleep_that_another_thread_ends_is_a_wake) {
     workers_end(rt, NULL);
 }
 
-/* ---- Time ------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 BOTH(the_time_of_a_long_poll_is_busy) {
     uint32_t stage = 0;
@@ -136,7 +137,7 @@ BOTH(the_time_of_a_long_poll_is_busy) {
     WAIT_UNTIL(LOAD(stage) == 1);
     uint64_t first = counters_of(rt, 0).busy, begin = test_now_ns();
     WAIT_UNTIL(test_now_ns() - begin > AW_MSEC(5));
-    CHECK_GE(counters_of(rt, 0).busy - first, AW_MSEC(5)); /* also before it is over */
+    CHECK_GE(counters_of(rt, 0).busy - first, AW_MSEC(5)); /* also before it returns */
     STORE(stage, 2);
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     aw_task_drop(h);
@@ -151,7 +152,7 @@ BOTH(a_worker_that_sleeps_is_not_busy) {
     workers_end(rt, NULL);
 }
 
-/* Glances that come while it falls asleep or wakes up do not take sleep for work. */
+/* Reading the counters while the worker falls asleep or wakes up must not count sleep as work. */
 BOTH(a_worker_is_not_busy_for_longer_than_it_exists) {
     uint64_t begin = test_now_ns(), busy;
     aw_runtime *rt = one_worker(flavour);
@@ -167,7 +168,7 @@ BOTH(a_worker_is_not_busy_for_longer_than_it_exists) {
     workers_end(rt, NULL);
 }
 
-/* ---- The struct may grow ---------------------------------------------------------------------- */
+/* ---- The struct may grow --------------------------------------------------------------------- */
 
 TEST(programs_that_know_fewer_or_more_counters) {
     struct {

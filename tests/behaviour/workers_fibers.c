@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fibers on workers: each stays on the thread that first ran it, whoever wakes it; they are spread evenly;
- * and they neither stop the tasks beside them nor are stopped by them. */
+ * Fibers on workers: each stays on the thread that first ran it, whichever thread wakes it; they
+ * are spread evenly; and fibers and tasks do not starve each other. */
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ static int tid(void) {
     return (int)syscall(SYS_gettid);
 }
 
-/* ---- Staying ---------------------------------------------------------------------------------- */
+/* ---- Staying --------------------------------------------------------------------------------- */
 
 AW_FIBER(int, stays, aw_notify *notify; gate * gate; struct through * other;) {
     int here = tid();
@@ -100,8 +100,8 @@ ON_WORKERS(fibers_are_spread_evenly) {
     workers_end(rt, NULL);
 }
 
-/* A task that has awaited a fiber has been on a thread that it must not leave while the fiber lives. */
-AW_ASYNC(int, carries, gate *gate; struct where fiber; struct rounds pause; int here;) {
+/* A task that awaits a fiber must not leave the fiber's thread while the fiber lives. */
+AW_ASYNC(int, awaits_fiber, gate *gate; struct where fiber; struct rounds pause; int here;) {
     AW_BEGIN;
     AW_AWAIT(self->pause, rounds(5));
     AW_AWAIT(self->fiber, AW_CALL(where, .gate = self->gate));
@@ -110,7 +110,7 @@ AW_ASYNC(int, carries, gate *gate; struct where fiber; struct rounds pause; int 
 }
 
 typedef AW_JOIN(struct where, struct where) two_fibers;
-AW_ASYNC(int, carries_two, gate *a; gate * b; two_fibers two;) {
+AW_ASYNC(int, awaits_two, gate *a; gate * b; two_fibers two;) {
     AW_BEGIN;
     AW_AWAIT_JOIN(self->two, AW_CALL(where, .gate = self->a), AW_CALL(where, .gate = self->b));
     CHECK_EQ(self->two.f0.out, self->two.f1.out);
@@ -122,8 +122,8 @@ ON_WORKERS(a_task_that_awaits_a_fiber_stays_with_it) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     for (int i = 0; i < test_scale(200); i++) {
         gate a = GATE, b = GATE, c = GATE;
-        struct carries *one = aw_spawn_on(rt, AW_CALL(carries, .gate = &a));
-        struct carries_two *two = aw_spawn_on(rt, AW_CALL(carries_two, .a = &b, .b = &c));
+        struct awaits_fiber *one = aw_spawn_on(rt, AW_CALL(awaits_fiber, .gate = &a));
+        struct awaits_two *two = aw_spawn_on(rt, AW_CALL(awaits_two, .a = &b, .b = &c));
         gate_wait(&c, 1);
         for (int k = 0; k < 5; k++)
             gate_wake(&c);
@@ -138,13 +138,13 @@ ON_WORKERS(a_task_that_awaits_a_fiber_stays_with_it) {
     workers_end(rt, NULL);
 }
 
-/* Above thirty children each has a waker of its own, and what they count is counted apart. */
+/* Above thirty children, each has its own waker, and their waits are counted separately. */
 enum { CROWD = 40 };
 struct crowd {
     gate gates[CROWD];
     struct where fibers[CROWD];
 };
-AW_ASYNC(int, carries_many, struct crowd *crowd; aw_all all; int i;) {
+AW_ASYNC(int, awaits_many, struct crowd *crowd; aw_all all; int i;) {
     AW_BEGIN;
     for (self->i = 0; self->i < CROWD; self->i++)
         self->crowd->fibers[self->i] = AW_CALL(where, .gate = &self->crowd->gates[self->i]);
@@ -159,7 +159,7 @@ ON_WORKERS(a_task_that_awaits_many_fibers_stays_with_them) {
         struct crowd crowd;
         for (int k = 0; k < CROWD; k++)
             crowd.gates[k] = (gate)GATE;
-        struct carries_many *h = aw_spawn_on(rt, AW_CALL(carries_many, .crowd = &crowd));
+        struct awaits_many *h = aw_spawn_on(rt, AW_CALL(awaits_many, .crowd = &crowd));
         for (int k = 0; k < CROWD; k++) {
             gate_wait(&crowd.gates[k], 1);
             gate_open(&crowd.gates[k]);
@@ -172,22 +172,22 @@ ON_WORKERS(a_task_that_awaits_many_fibers_stays_with_them) {
     workers_end(rt, NULL);
 }
 
-/* ---- Side by side ----------------------------------------------------------------------------- */
+/* ---- Fibers and tasks together --------------------------------------------------------------- */
 
 static uint32_t stopped;
 
-AW_FIBER(int, yields_until_stopped, uint64_t *turns;) {
+AW_FIBER(int, yields_until_stopped, uint64_t *polls;) {
     while (!LOAD(stopped)) {
-        ADD(*self->turns, 1);
+        ADD(*self->polls, 1);
         aw_fiber_yield();
     }
     return 0;
 }
 
-AW_ASYNC(int, yields, uint64_t *turns; aw_yield pause;) {
+AW_ASYNC(int, yields, uint64_t *polls; aw_yield pause;) {
     AW_BEGIN;
     while (!LOAD(stopped)) {
-        ADD(*self->turns, 1);
+        ADD(*self->polls, 1);
         AW_AWAIT(self->pause, aw_yield_now());
     }
     AW_RETURN(0);
@@ -196,10 +196,10 @@ AW_ASYNC(int, yields, uint64_t *turns; aw_yield pause;) {
 
 ON_WORKERS(fibers_that_only_yield_let_tasks_and_timers_through) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
-    uint64_t turns = 0;
+    uint64_t polls = 0;
     for (uint32_t i = 0; i < 2 * workers; i++)
-        aw_task_drop(aw_spawn_on(rt, AW_CALL(yields_until_stopped, .turns = &turns)));
-    WAIT_UNTIL(LOAD(turns) > 10 * workers);
+        aw_task_drop(aw_spawn_on(rt, AW_CALL(yields_until_stopped, .polls = &polls)));
+    WAIT_UNTIL(LOAD(polls) > 10 * workers);
     CHECK_EQ(RUN(rt, rounds(20)), 0);
     CHECK_EQ(RUN(rt, aw_sleep_for(AW_MSEC(2))), 0);
     CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_MSEC(2))), 0);
@@ -209,11 +209,11 @@ ON_WORKERS(fibers_that_only_yield_let_tasks_and_timers_through) {
 
 ON_WORKERS(tasks_that_only_yield_let_fibers_through) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
-    uint64_t turns = 0;
+    uint64_t polls = 0;
     gate g = GATE;
     for (uint32_t i = 0; i < 2 * workers; i++)
-        aw_task_drop(aw_spawn_on(rt, AW_CALL(yields, .turns = &turns)));
-    WAIT_UNTIL(LOAD(turns) > 10 * workers);
+        aw_task_drop(aw_spawn_on(rt, AW_CALL(yields, .polls = &polls)));
+    WAIT_UNTIL(LOAD(polls) > 10 * workers);
     struct where *h[8];
     g.open = true;
     for (uint32_t i = 0; i < workers; i++) {
@@ -225,7 +225,7 @@ ON_WORKERS(tasks_that_only_yield_let_fibers_through) {
     workers_end(rt, NULL);
 }
 
-/* ---- Ending ----------------------------------------------------------------------------------- */
+/* ---- Ending ---------------------------------------------------------------------------------- */
 
 typedef struct ending {
     int begun, ended, cancelled;
@@ -256,7 +256,7 @@ ON_WORKERS(an_aborted_fiber_cleans_up_on_its_own_thread) {
         aw_task_abort(h);
         CHECK_EQ(JOIN_STATUS(rt, h), -ECANCELED);
         aw_task_drop(h);
-        CHECK_EQ(e.drops, e.begun == 0); /* it may not have come to its first poll */
+        CHECK_EQ(e.drops, e.begun == 0); /* it may not have reached its first poll */
         CHECK_EQ(e.begun, e.ended);
         CHECK_EQ(e.cancelled, e.begun != 0);
     }
@@ -302,7 +302,7 @@ ON_WORKERS(a_fiber_of_block_on_runs_on_the_thread_that_blocks) {
     workers_end(rt, NULL);
 }
 
-/* ---- Between fibers --------------------------------------------------------------------------- */
+/* ---- Between fibers -------------------------------------------------------------------------- */
 
 typedef struct court {
     aw_notify side[2];
@@ -318,7 +318,7 @@ AW_FIBER(int, plays, court *court; int side;) {
     return 0;
 }
 
-/* Each on a worker of its own, where there are two. */
+/* Each on its own worker, if there are two. */
 ON_WORKERS(fibers_on_different_workers_wake_each_other) {
     court c = {.rallies = test_scale(2000)};
     aw_runtime *rt = workers_new(workers, NULL, NULL);

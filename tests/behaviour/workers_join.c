@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Joins of tasks that run on workers: from threads, from tasks on other workers, from other runtimes of
- * either flavour, and with wakers that change. */
+ * Joins of tasks that run on workers: from threads, from tasks on other workers, from other
+ * runtimes of either flavour, and with changing wakers. */
 #include "support/workers.h"
 
 AW_ASYNC(int, joins, struct through *task; aw_task_join_future join;) {
@@ -11,7 +11,7 @@ AW_ASYNC(int, joins, struct through *task; aw_task_join_future join;) {
     AW_END;
 }
 
-/* ---- From where ------------------------------------------------------------------------------- */
+/* ---- From where ------------------------------------------------------------------------------ */
 
 ON_WORKERS(a_task_joins_a_task_that_ends_later) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
@@ -89,8 +89,7 @@ ON_WORKERS(runtimes_of_both_flavours_join_each_others_tasks) {
     for (int i = 0; i < TASKS; i++)
         gate_open(&g[i]);
     for (int i = 0; i < TASKS; i++) {
-        CHECK_EQ(JOIN_STATUS(rt[2], top[i]),
-                 0); /* who runs the current-thread one, and polls here */
+        CHECK_EQ(JOIN_STATUS(rt[2], top[i]), 0); /* this also runs the current-thread runtime */
         CHECK_EQ(aw_task_take(top[i]), 0);
         CHECK_EQ(aw_task_take(middle[i]), 0);
         CHECK_EQ(aw_task_take(bottom[i]), 7);
@@ -101,7 +100,7 @@ ON_WORKERS(runtimes_of_both_flavours_join_each_others_tasks) {
         CHECK_EQ(memory_in_use(&m[i]), 0);
 }
 
-/* ---- Wakers that change ----------------------------------------------------------------------- */
+/* ---- Wakers that change ---------------------------------------------------------------------- */
 
 static void open_gate(void *arg, int index, uint64_t *random) {
     (void)index;
@@ -109,39 +108,39 @@ static void open_gate(void *arg, int index, uint64_t *random) {
     gate_open(arg);
 }
 
-/* Two flags by turns: the join must raise the latest. The flags outlive all wakes. */
+/* Two flags alternate: the join must raise the latest one. The flags outlive all wakes. */
 ON_WORKERS(the_waker_of_a_join_changes_while_its_task_completes) {
     uint64_t random = test_seed();
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
     static aw_flag flags[2];
-    for (int i = 0; i < storm_rounds(500); i++) {
+    for (int i = 0; i < stress_rounds(500); i++) {
         gate g = GATE;
-        storm s;
+        thread_group s;
         struct through *h = aw_spawn_on(rt, through(&g));
         aw_task_join_future join = aw_task_join(h);
         aw_poll r = AW_PENDING;
         gate_wait(&g, 1);
-        storm_make(&s, 1, &random, open_gate, &g);
-        storm_go(&s);
-        int turns = (int)(test_random(&random) % 64);
-        for (int turn = 0; r == AW_PENDING; turn++) {
-            aw_flag *flag = &flags[turn % 2];
+        thread_group_create(&s, 1, &random, open_gate, &g);
+        thread_group_go(&s);
+        int quick_polls = (int)(test_random(&random) % 64);
+        for (int poll = 0; r == AW_PENDING; poll++) {
+            aw_flag *flag = &flags[poll % 2];
             aw_waker waker = aw_flag_waker(flag);
             aw_cx cx = aw_cx_from_waker(&waker);
             aw_flag_take(flag);
             r = aw_future_poll(&join.future, &cx);
-            if (r == AW_PENDING && turn >= turns) WAIT_UNTIL(aw_flag_take(flag));
-            if (turn % 8 == 0) jitter(&random);
+            if (r == AW_PENDING && poll >= quick_polls) WAIT_UNTIL(aw_flag_take(flag));
+            if (poll % 8 == 0) jitter(&random);
         }
         CHECK_EQ(join.out, 0);
-        storm_end(&s);
+        thread_group_join(&s);
         aw_task_drop(h);
     }
     workers_end(rt, &m);
 }
 
-/* A counted waker is gone as soon as the join has ended: none is left with the task. */
+/* A counted waker is released as soon as the join has ended: the task keeps none. */
 static uint32_t wakers_alive;
 static void counted_wake(aw_counted *c) {
     (void)c;
@@ -180,7 +179,7 @@ ON_WORKERS(a_join_that_has_ended_holds_no_waker) {
     workers_end(rt, NULL);
 }
 
-/* ---- Cancelled joins -------------------------------------------------------------------------- */
+/* ---- Cancelled joins ------------------------------------------------------------------------- */
 
 /* Exactly one of: the join took the result, or it is cancelled and the handle still has it. */
 ON_WORKERS(a_join_is_cancelled_while_its_task_completes) {
@@ -188,18 +187,18 @@ ON_WORKERS(a_join_is_cancelled_while_its_task_completes) {
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
     int won = 0, lost = 0;
-    for (int i = 0; i < storm_rounds(400); i++) {
+    for (int i = 0; i < stress_rounds(400); i++) {
         gate g = GATE;
-        storm s;
+        thread_group s;
         struct through *h = aw_spawn_on(rt, through(&g));
         aw_task_join_future join = aw_task_join(h);
         aw_waker waker = aw_noop_waker();
         aw_cx cx = aw_cx_from_waker(&waker);
         gate_wait(&g, 1);
-        storm_make(&s, 1, &random, open_gate, &g);
+        thread_group_create(&s, 1, &random, open_gate, &g);
         aw_poll r = aw_future_poll(&join.future, &cx);
         CHECK_EQ(r, AW_PENDING);
-        storm_go(&s);
+        thread_group_go(&s);
         for (int n = (int)(test_random(&random) % 2000); n > 0; n--)
             __asm__ volatile("");
         if (chance(&random, 4)) WAIT_UNTIL(aw_task_is_finished(h));
@@ -207,12 +206,12 @@ ON_WORKERS(a_join_is_cancelled_while_its_task_completes) {
         if (r == AW_READY) {
             won++;
             CHECK_EQ(join.out, 0);
-            if (i % 2) aw_future_discard(&join.future); /* gives it back to the handle */
+            if (i % 2) aw_future_discard(&join.future); /* puts it back into the handle */
         } else {
             lost++;
             CHECK_EQ(r, AW_CANCELLED);
         }
-        storm_end(&s);
+        thread_group_join(&s);
         bool taken = r == AW_READY && i % 2 == 0;
         if (!taken && chance(&random, 2)) { /* it can be joined again */
             CHECK_EQ(JOIN_STATUS(rt, h), 0);
@@ -280,7 +279,7 @@ ON_WORKERS(two_joins_at_once_are_caught) {
     workers_end(rt, NULL);
 }
 
-/* ---- Many ------------------------------------------------------------------------------------- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 /* A tree of tasks that each sum what their children return. */
 AW_ASYNC(long, tree, int depth; int i; long sum; struct tree * child[4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every way a task can live and end, crossed with every way its handle can go, on workers: nothing leaks,
- * its future is released once, and a join says what happened. */
+ * Every way a task can live and end, crossed with every way its handle can be dropped, on
+ * workers: nothing leaks, its future is released once, and a join says what happened. */
 #include "support/workers.h"
 
 typedef struct record {
@@ -71,7 +71,7 @@ static struct job *spawn_job(const cell *c, record *r, gate *g, aw_runtime *rt) 
     return h;
 }
 
-/* On a worker a task that was just spawned does not run before who spawned it is pending. */
+/* On a worker, a new task does not run before its spawner is pending. */
 AW_ASYNC(int, spawner, const cell *cell; record * record; gate * gate; struct job * *job;) {
     AW_BEGIN;
     *self->job = spawn_job(self->cell, self->record, self->gate, aw_runtime_current());
@@ -165,7 +165,7 @@ ON_WORKERS(every_end_of_a_task_with_every_end_of_its_handle) {
     }
 }
 
-/* ---- Detaching at any moment ------------------------------------------------------------------ */
+/* ---- Detaching at any moment ----------------------------------------------------------------- */
 
 typedef struct detached {
     struct job *job;
@@ -182,21 +182,21 @@ static void end_it(void *arg, int index, uint64_t *random) {
         aw_task_drop(d->job);
 }
 
-/* Before its first poll, while it is queued, runs, or completes: whenever it happens to be. */
+/* Before its first poll, while it is queued, runs, or completes: at any moment. */
 ON_WORKERS(a_handle_may_go_at_any_moment) {
     uint64_t random = test_seed();
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
-    for (int i = 0; i < storm_rounds(400); i++) {
+    for (int i = 0; i < stress_rounds(400); i++) {
         record r = {0};
         gate g = GATE;
-        storm s;
+        thread_group s;
         detached d = {.gate = &g};
-        storm_make(&s, 2, &random, end_it, &d);
+        thread_group_create(&s, 2, &random, end_it, &d);
         d.job = aw_spawn_on(rt, AW_CALL(job, .record = &r, .gate = &g));
         if (i % 2) gate_wait(&g, 1);
-        storm_go(&s);
-        storm_end(&s);
+        thread_group_go(&s);
+        thread_group_join(&s);
         WAIT_UNTIL(LOAD(r.discarded) == 1);
         CHECK_EQ(LOAD(r.finals), 1);
         CHECK_EQ(LOAD(r.made), 1);

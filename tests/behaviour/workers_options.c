@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a runtime is like: how many workers it has, which flavour it is, what the environment has to do with
- * that; and tasks that ask to stay with their worker. */
+ * The shape of a runtime: how many workers it has, its flavour, how the environment affects
+ * both; and pinned tasks. */
 #define _GNU_SOURCE
 #include <awake.h>
 
@@ -31,7 +31,7 @@ static uint32_t processors(void) {
     return (uint32_t)CPU_COUNT(&set);
 }
 
-TEST(there_are_as_many_workers_as_were_asked_for) {
+TEST(there_are_as_many_workers_as_requested) {
     CHECK_EQ(workers_of(1, false), 1);
     CHECK_EQ(workers_of(5, false), 5);
 }
@@ -52,7 +52,7 @@ TEST(affinity_limits_the_number_of_workers) {
     CHECK_EQ(workers_of(0, false), 1);
 }
 
-TEST(the_environment_is_asked_unless_the_program_says_otherwise) {
+TEST(the_environment_counts_unless_the_program_says_otherwise) {
     setenv("AWAKE_WORKERS", "3", 1);
     CHECK_EQ(workers_of(0, false), 3);
     CHECK_EQ(workers_of(2, false), 2);
@@ -63,7 +63,7 @@ TEST(the_environment_is_asked_unless_the_program_says_otherwise) {
     CHECK_LE(workers_of(0, false), processors());
 }
 
-/* ---- The flavour ------------------------------------------------------------------------------ */
+/* ---- The flavour ----------------------------------------------------------------------------- */
 
 enum { PROBLEMS_MAX = 8 };
 static struct {
@@ -79,14 +79,14 @@ static void keep(void *data, aw_log_level level, const char *message) {
     snprintf(said.messages[said.count++], sizeof said.messages[0], "%s", message);
 }
 
-static aw_runtime_options quiet_options(void) {
+static aw_runtime_options options_with_log(void) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     o.workers = 3;
     o.log = keep;
     return o;
 }
 
-/* 3: it has workers; 0: it is the thread that is in block_on. */
+/* 3: it has workers; 0: only the thread that is in block_on. */
 static uint32_t workers_with(const aw_runtime_options *o) {
     aw_runtime *rt;
     CHECK_EQ(aw_runtime_new(&rt, o), 0);
@@ -96,7 +96,7 @@ static uint32_t workers_with(const aw_runtime_options *o) {
 }
 
 TEST(by_default_a_runtime_is_the_current_thread) {
-    aw_runtime_options o = quiet_options();
+    aw_runtime_options o = options_with_log();
     unsetenv("AWAKE_FLAVOUR");
     CHECK_EQ(workers_with(&o), 0);
     CHECK_EQ(workers_with(NULL), 0);
@@ -109,7 +109,7 @@ TEST(the_environment_chooses_the_flavour_where_the_program_does_not) {
     static const char *const words[] = {"current", "multi", "per-core"};
     static const uint32_t workers[] = {0, 3, 3};
     for (int i = 0; i < 3; i++) {
-        aw_runtime_options o = quiet_options();
+        aw_runtime_options o = options_with_log();
         setenv("AWAKE_FLAVOUR", words[i], 1);
         CHECK_EQ(workers_with(&o), workers[i]);
         o.flavour = AW_CURRENT_THREAD;
@@ -123,8 +123,8 @@ TEST(the_environment_chooses_the_flavour_where_the_program_does_not) {
     CHECK_EQ(said.count, 0);
 }
 
-TEST(what_only_the_current_thread_can_stays_there) {
-    aw_runtime_options o = quiet_options();
+TEST(a_seam_keeps_the_runtime_on_the_current_thread) {
+    aw_runtime_options o = options_with_log();
     aw_seam seam = {.self_size = sizeof seam};
     setenv("AWAKE_FLAVOUR", "multi", 1);
     o.paused = true;
@@ -135,7 +135,7 @@ TEST(what_only_the_current_thread_can_stays_there) {
 }
 
 TEST(an_unknown_flavour_is_reported_once_and_ignored) {
-    aw_runtime_options o = quiet_options();
+    aw_runtime_options o = options_with_log();
     setenv("AWAKE_FLAVOUR", "strawberry", 1);
     CHECK_EQ(workers_with(&o), 0);
     CHECK_EQ(workers_with(&o), 0);
@@ -145,29 +145,29 @@ TEST(an_unknown_flavour_is_reported_once_and_ignored) {
     CHECK_CONTAINS(said.messages[0], "'strawberry'");
 }
 
-AW_ASYNC(int, workers_here, char unused;) {
+AW_ASYNC(int, current_workers, char unused;) {
     AW_BEGIN;
     AW_RETURN((int)aw_runtime_workers(aw_runtime_current()));
     AW_END;
 }
 
-TEST(aw_run_asks_the_environment_too) {
+TEST(aw_run_follows_the_environment_too) {
     setenv("AWAKE_WORKERS", "3", 1);
     setenv("AWAKE_FLAVOUR", "current", 1);
-    CHECK_EQ(aw_run(AW_CALL(workers_here)), 0);
+    CHECK_EQ(aw_run(AW_CALL(current_workers)), 0);
     setenv("AWAKE_FLAVOUR", "multi", 1);
-    CHECK_EQ(aw_run(AW_CALL(workers_here)), 3);
+    CHECK_EQ(aw_run(AW_CALL(current_workers)), 3);
 }
 
-/* ---- Threads for calls ------------------------------------------------------------------------ */
+/* ---- Threads for blocking calls -------------------------------------------------------------- */
 
-static uint32_t now_inside, most_inside;
+static uint32_t now_inside, max_inside;
 static long goes_inside(void *unused) {
     (void)unused;
     uint32_t n = __atomic_add_fetch(&now_inside, 1, __ATOMIC_SEQ_CST);
-    uint32_t most = __atomic_load_n(&most_inside, __ATOMIC_SEQ_CST);
-    while (n > most && !__atomic_compare_exchange_n(&most_inside, &most, n, false, __ATOMIC_SEQ_CST,
-                                                    __ATOMIC_SEQ_CST)) {
+    uint32_t max = __atomic_load_n(&max_inside, __ATOMIC_SEQ_CST);
+    while (n > max && !__atomic_compare_exchange_n(&max_inside, &max, n, false, __ATOMIC_SEQ_CST,
+                                                   __ATOMIC_SEQ_CST)) {
     }
     usleep(1000);
     __atomic_sub_fetch(&now_inside, 1, __ATOMIC_SEQ_CST);
@@ -178,17 +178,17 @@ static uint32_t most_at_once(const aw_runtime_options *o) {
     enum { CALLS = 20 };
     aw_blocking_future calls[CALLS];
     aw_runtime *rt;
-    most_inside = 0;
+    max_inside = 0;
     CHECK_EQ(aw_runtime_new(&rt, o), 0);
     for (int i = 0; i < CALLS; i++)
         calls[i] = aw_blocking(goes_inside, NULL);
     CHECK_EQ(aw_block_on(rt, aw_join_all(calls, CALLS)), 0);
     aw_runtime_free(rt);
-    return most_inside;
+    return max_inside;
 }
 
 TEST(the_environment_limits_the_threads_for_calls) {
-    aw_runtime_options o = quiet_options();
+    aw_runtime_options o = options_with_log();
     setenv("AWAKE_BLOCKING_THREADS", "1", 1);
     CHECK_EQ(most_at_once(&o), 1);
     o.blocking_threads = 3;
@@ -198,7 +198,7 @@ TEST(the_environment_limits_the_threads_for_calls) {
     CHECK_GT(most_at_once(&o), 1);
 }
 
-/* ---- The rest --------------------------------------------------------------------------------- */
+/* ---- Other options --------------------------------------------------------------------------- */
 
 TEST(what_makes_no_sense_is_refused) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
@@ -248,7 +248,7 @@ TEST(pinning_outside_a_task_says_so) {
     CHECK_EQ(aw_pin(&cx), -ENXIO);
 }
 
-/* ---- Fibers, and how they are dealt out ------------------------------------------------------- */
+/* ---- Fibers, and how they are distributed ---------------------------------------------------- */
 
 static int remember_thread(void *arg) {
     *(pid_t *)arg = gettid();
@@ -259,7 +259,7 @@ AW_FIBER(int, remembers_thread, pid_t *thread;) {
     return remember_thread(self->thread);
 }
 
-TEST(fibers_of_both_forms_are_dealt_out_in_turn) {
+TEST(fibers_of_both_forms_are_distributed_round_robin) {
     enum { WORKERS = 4, EACH = 8 };
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;

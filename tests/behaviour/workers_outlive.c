@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Handles, wakers, joins and channels of a runtime with workers outlive it: they stay valid, nothing of its tasks
- * runs any more, and the last one to go takes the memory with it. */
+ * Handles, wakers, joins and channels of a runtime with workers outlive it: they stay valid,
+ * none of its tasks runs any more, and dropping the last one frees the memory. */
 #include "support/workers.h"
 
-/* ---- Wakers ----------------------------------------------------------------------------------- */
+/* ---- Wakers ---------------------------------------------------------------------------------- */
 
 typedef struct leftovers {
     aw_waker wakers[4];
@@ -24,12 +24,13 @@ static void use_leftovers(void *arg, int index, uint64_t *random) {
     aw_task_drop(l->handles[index]);
 }
 
-/* Half of the tasks have finished, half are cancelled; all is used while, or after, the runtime ends. */
+/* Half of the tasks have finished, half are cancelled. All handles and wakers are used while the
+ * runtime ends, or afterwards. */
 static void end_among_users(uint32_t workers, bool meanwhile) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(60); round++) {
+    for (int round = 0; round < stress_rounds(60); round++) {
         memory m;
-        storm s;
+        thread_group s;
         gate g[4];
         leftovers l;
         aw_runtime *rt = workers_new(workers, &m, NULL);
@@ -40,8 +41,8 @@ static void end_among_users(uint32_t workers, bool meanwhile) {
             l.wakers[i] = gate_waker(&g[i]);
             if (i % 2) gate_open(&g[i]);
         }
-        storm_make(&s, 4, &random, use_leftovers, &l);
-        if (meanwhile) storm_go(&s);
+        thread_group_create(&s, 4, &random, use_leftovers, &l);
+        if (meanwhile) thread_group_go(&s);
         aw_runtime_free(rt);
         uint32_t ends = 0;
         for (int i = 0; i < 4; i++)
@@ -50,13 +51,13 @@ static void end_among_users(uint32_t workers, bool meanwhile) {
         int polls = g[0].polls + g[1].polls + g[2].polls + g[3].polls;
         if (!meanwhile) {
             CHECK_GE(memory_in_use(&m), 4); /* the tasks, and what they need */
-            storm_go(&s);
+            thread_group_go(&s);
         }
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_EQ(memory_in_use(&m), 0);
         CHECK_EQ(g[0].polls + g[1].polls + g[2].polls + g[3].polls, polls);
         for (int i = 0; i < 4; i++)
-            CHECK_EQ(g[i].discards, g[i].finished); /* nobody took it */
+            CHECK_EQ(g[i].discards, g[i].finished); /* the output was not taken */
     }
 }
 
@@ -67,7 +68,7 @@ ON_WORKERS(wakers_and_handles_are_used_by_threads_while_it_ends) {
     end_among_users(workers, true);
 }
 
-/* ---- Outputs and joins ------------------------------------------------------------------------ */
+/* ---- Outputs and joins ----------------------------------------------------------------------- */
 
 ON_WORKERS(an_output_is_taken_after_the_end) {
     memory m;
@@ -83,7 +84,8 @@ ON_WORKERS(an_output_is_taken_after_the_end) {
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* Joins of every state, on a runtime of the other flavour: made, waiting, and cancelled while it ends. */
+/* Joins in every state, on a runtime of the other flavour: created, waiting, and cancelled while
+ * the runtime ends. */
 ON_WORKERS(joins_on_the_other_flavour_resolve_after_the_end) {
     memory m;
     gate g[2] = {GATE, GATE};
@@ -108,9 +110,9 @@ ON_WORKERS(joins_on_the_other_flavour_resolve_after_the_end) {
     aw_runtime_free(other);
 }
 
-/* ---- Notify and oneshot ----------------------------------------------------------------------- */
+/* ---- Notify and oneshot ---------------------------------------------------------------------- */
 
-ON_WORKERS(a_notify_forgets_waiters_that_went_with_their_runtime) {
+ON_WORKERS(a_notify_forgets_waiters_that_ended_with_their_runtime) {
     memory m;
     aw_notify n = AW_NOTIFY_INIT;
     aw_runtime *rt = workers_new(workers, &m, NULL);
@@ -121,11 +123,11 @@ ON_WORKERS(a_notify_forgets_waiters_that_went_with_their_runtime) {
     CHECK_EQ(memory_in_use(&m), 0);
     CHECK_EQ(n.first, NULL);
     aw_notify_waiters(&n);
-    aw_notify_one(&n); /* nobody waits: it is kept */
+    aw_notify_one(&n); /* no waiter: it is kept */
     CHECK_EQ(aw_run(aw_notify_wait(&n)), 0);
 }
 
-/* One that was given to a task which is cancelled goes on to somebody else, on another runtime. */
+/* A notification that reached a cancelled task goes on to a waiter on another runtime. */
 ON_WORKERS(a_notification_passes_from_a_runtime_that_ends_to_another) {
     for (int round = 0; round < test_scale(100); round++) {
         aw_notify n = AW_NOTIFY_INIT;
@@ -137,7 +139,7 @@ ON_WORKERS(a_notification_passes_from_a_runtime_that_ends_to_another) {
         CHECK_EQ(aw_runtime_shutdown(rt, 0) <= 1, true);
         aw_notify_one(&n);
         aw_runtime_free(rt);
-        /* Taken by the first, or passed on: one more is enough in either case. */
+        /* Used by the first task, or passed on: one more is enough in either case. */
         aw_notify_one(&n);
         CHECK_EQ(JOIN_STATUS(other, h), 0);
         aw_task_drop(h);
@@ -180,27 +182,27 @@ ON_WORKERS(a_channel_outlives_the_runtime_of_either_side) {
     CHECK_EQ(aw_task_take(r), -EPIPE);
     CHECK_EQ(JOIN_STATUS(other, closed), 0);
     CHECK_EQ(aw_task_take(closed), 0);
-    CHECK_EQ(aw_oneshot_send(&gone_receiver, 1), -EPIPE); /* the value is still ours */
+    CHECK_EQ(aw_oneshot_send(&gone_receiver, 1), -EPIPE); /* the caller still owns the value */
     CHECK_EQ(aw_block_on(other, aw_oneshot_recv(&value)), 0);
     CHECK_EQ(value.value, 5);
     aw_runtime_free(other);
 }
 
-/* ---- Storage ---------------------------------------------------------------------------------- */
+/* ---- Storage --------------------------------------------------------------------------------- */
 
 ON_WORKERS(task_storage_is_free_when_the_last_reference_goes_after_the_end) {
-    static AW_TASK_STORAGE(struct through) room;
+    static AW_TASK_STORAGE(struct through) storage;
     gate g = GATE;
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     aw_runtime *previous = aw_enter(rt);
-    struct through *h = aw_spawn_in(&room, through(&g));
+    struct through *h = aw_spawn_in(&storage, through(&g));
     aw_leave(previous);
     gate_wait(&g, 1);
     aw_waker w = gate_waker(&g);
     aw_runtime_free(rt);
-    CHECK(!aw_task_storage_free(&room));
+    CHECK(!aw_task_storage_free(&storage));
     aw_task_drop(h);
-    CHECK(!aw_task_storage_free(&room));
+    CHECK(!aw_task_storage_free(&storage));
     aw_waker_wake(w);
-    CHECK(aw_task_storage_free(&room));
+    CHECK(aw_task_storage_free(&storage));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Workers that do not take from each other: a task stays where it is spawned, whoever wakes it; each worker is
- * bound to a processor; and a task can be given to a worker by its number. */
+ * Workers that do not steal from each other: a task stays where it is spawned, whichever thread
+ * wakes it; each worker is bound to a processor; and a task can be spawned on a worker by its
+ * number. */
 #define _GNU_SOURCE
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -32,9 +33,9 @@ static int tid(void) {
     return (int)syscall(SYS_gettid);
 }
 
-/* ---- Staying ---------------------------------------------------------------------------------- */
+/* ---- Staying --------------------------------------------------------------------------------- */
 
-/* Its children, and theirs, run where it does. */
+/* Its descendants run on the same worker. */
 AW_ASYNC(int, family, int depth, here, i; aw_sleep nap; aw_yield pause; struct family * children[3];
          aw_task_join_future join; gate * gate; struct through through;) {
     AW_BEGIN;
@@ -48,7 +49,7 @@ AW_ASYNC(int, family, int depth, here, i; aw_sleep nap; aw_yield pause; struct f
         AW_AWAIT(self->pause, aw_yield_now());
         CHECK_EQ(tid(), self->here);
     }
-    AW_AWAIT(self->through, through(self->gate)); /* woken by a thread outside */
+    AW_AWAIT(self->through, through(self->gate)); /* woken by an outside thread */
     CHECK_EQ(tid(), self->here);
     for (self->i = 0; self->depth && self->i < 3; self->i++) {
         AW_AWAIT(self->join, aw_task_join(self->children[self->i]));
@@ -90,7 +91,7 @@ AW_ASYNC(int, where, char unused;) {
     AW_END;
 }
 
-ON_WORKERS(tasks_from_outside_are_dealt_out_in_turn) {
+ON_WORKERS(tasks_from_outside_are_distributed_round_robin) {
     enum { EACH = 5 };
     aw_runtime *rt = per_core(workers, NULL);
     int count = (int)workers * EACH, tids[8 * EACH];
@@ -104,7 +105,7 @@ ON_WORKERS(tasks_from_outside_are_dealt_out_in_turn) {
     workers_end(rt, NULL);
 }
 
-/* ---- On a given worker ------------------------------------------------------------------------ */
+/* ---- On a chosen worker ---------------------------------------------------------------------- */
 
 AW_ASYNC(int, stays_there, int i; aw_yield pause; aw_sleep nap; int here;) {
     AW_BEGIN;
@@ -139,13 +140,13 @@ static void spawn_at_each(aw_runtime *rt, uint32_t workers) {
     }
 }
 
-ON_WORKERS(a_task_can_be_spawned_on_a_given_worker) {
+ON_WORKERS(a_task_can_be_spawned_on_a_chosen_worker) {
     aw_runtime *rt = per_core(workers, NULL);
     spawn_at_each(rt, workers);
     workers_end(rt, NULL);
 }
 
-ON_WORKERS(a_task_can_be_spawned_on_a_given_worker_that_others_steal_from) {
+ON_WORKERS(a_task_can_be_spawned_on_a_chosen_worker_that_others_steal_from) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     spawn_at_each(rt, workers);
     workers_end(rt, NULL);
@@ -176,7 +177,7 @@ static void check_refused(aw_runtime *rt, uint32_t worker) {
     gate g = GATE;
     struct through *h = aw_spawn_at(rt, worker, through(&g));
     CHECK_EQ(aw_task_error(h), -EINVAL);
-    CHECK_EQ(g.cancelled, 1); /* the unstarted future is gone */
+    CHECK_EQ(g.cancelled, 1); /* the unstarted future is released */
     CHECK_EQ(JOIN_STATUS(rt, h), -EINVAL);
     aw_task_drop(h);
 }
@@ -200,7 +201,7 @@ TEST(a_worker_that_does_not_exist_is_refused) {
     aw_runtime_free(rt);
 }
 
-/* ---- Processors ------------------------------------------------------------------------------- */
+/* ---- Processors ------------------------------------------------------------------------------ */
 
 struct affinity {
     aw_future future;
@@ -220,7 +221,7 @@ static long affinity_of_call(void *set) {
     return sched_getaffinity(0, sizeof(cpu_set_t), set);
 }
 
-/* The i-th of a set. */
+/* The i-th processor of a set. */
 static int processor(const cpu_set_t *set, int i) {
     for (int n = 0;; n++)
         if (CPU_ISSET((size_t)n, set) && i-- == 0) return n;
@@ -241,7 +242,7 @@ ON_WORKERS(each_worker_is_bound_to_one_of_our_processors) {
     workers_end(rt, NULL);
 }
 
-/* Also when it is a worker that starts their thread. */
+/* Also when a worker starts their thread. */
 TEST(blocking_calls_are_not_bound) {
     cpu_set_t all, seen;
     CHECK_EQ(sched_getaffinity(0, sizeof all, &all), 0);
@@ -252,7 +253,7 @@ TEST(blocking_calls_are_not_bound) {
     workers_end(rt, NULL);
 }
 
-TEST(workers_that_take_from_each_other_are_not_bound) {
+TEST(workers_that_steal_are_not_bound) {
     cpu_set_t all, seen;
     CHECK_EQ(sched_getaffinity(0, sizeof all, &all), 0);
     if (CPU_COUNT(&all) < 2) SKIP("one processor is all there is");
@@ -293,7 +294,7 @@ TEST(workers_that_cannot_be_bound_run_all_the_same) {
     CHECK_EQ(LOAD(infos), 3);
 }
 
-/* ---- Stuck ------------------------------------------------------------------------------------ */
+/* ---- Stuck ----------------------------------------------------------------------------------- */
 
 static uint32_t unstuck;
 AW_ASYNC(int, is_stuck, uint32_t *stuck;) {
@@ -304,7 +305,7 @@ AW_ASYNC(int, is_stuck, uint32_t *stuck;) {
     AW_END;
 }
 
-/* Nobody takes its tasks; they run when it is free again. */
+/* No other worker takes its tasks. They run when it is free again. */
 TEST(the_tasks_of_a_stuck_worker_wait_and_the_others_go_on) {
     uint32_t stuck = 0;
     aw_runtime *rt = per_core(2, NULL);
@@ -313,7 +314,7 @@ TEST(the_tasks_of_a_stuck_worker_wait_and_the_others_go_on) {
     struct where *waits = aw_spawn_at(rt, 0, AW_CALL(where));
     struct stays_there *goes_on = aw_spawn_at(rt, 1, AW_CALL(stays_there));
     CHECK_EQ(JOIN_STATUS(rt, goes_on), 0);
-    WAIT_UNTIL(counters_of(rt, 0).takeovers >= 2); /* noticed, but there is nothing to take */
+    WAIT_UNTIL(counters_of(rt, 0).takeovers >= 2); /* noticed, but there is nothing to take over */
     CHECK(!aw_task_is_finished(waits));
     STORE(unstuck, 1);
     CHECK_EQ(JOIN_STATUS(rt, s), 0);
@@ -324,7 +325,7 @@ TEST(the_tasks_of_a_stuck_worker_wait_and_the_others_go_on) {
     workers_end(rt, NULL);
 }
 
-/* ---- What all flavours notice ----------------------------------------------------------------- */
+/* ---- What all flavours detect ---------------------------------------------------------------- */
 
 AW_ASYNC(int, sleeps_long, aw_sleep nap;) {
     AW_BEGIN;
@@ -346,7 +347,7 @@ ON_WORKERS(a_paused_clock_jumps) {
     workers_end(rt, NULL);
 }
 
-/* ---- The end ---------------------------------------------------------------------------------- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, breeds, uint32_t *spawned, *ended; uint32_t workers, children; struct rounds pause;) {
     AW_BEGIN;

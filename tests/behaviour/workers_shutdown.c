@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a runtime with workers: every task is cancelled and waited for; what is left of handles and
- * wakers stays good; and many runtimes come and go. */
+ * The shutdown of a runtime with workers: every task is cancelled and awaited; remaining handles
+ * and wakers stay valid; and many runtimes come and go. */
 #include "support/workers.h"
 
-/* ---- Pending tasks ---------------------------------------------------------------------------- */
+/* ---- Pending tasks --------------------------------------------------------------------------- */
 
 ON_WORKERS(pending_tasks_are_cancelled_and_waited_for) {
     enum { TASKS = 200 };
@@ -67,14 +67,14 @@ ON_WORKERS(cleaning_up_may_wait_and_cannot_spawn) {
     CHECK_EQ(finals, TASKS);
 }
 
-/* ---- Tasks that do not stop by themselves ----------------------------------------------------- */
+/* ---- Tasks that do not stop by themselves ---------------------------------------------------- */
 
 typedef struct crowd {
     uint32_t begun, ended;
     gate gates[16];
 } crowd;
 
-/* Spawns others like itself and wakes whoever it can, for ever. */
+/* Spawns tasks like itself and wakes gates at random, for ever. */
 AW_ASYNC(int, restless, crowd *crowd; uint64_t random; int generation; aw_yield pause;) {
     AW_BEGIN;
     ADD(self->crowd->begun, 1);
@@ -97,7 +97,7 @@ AW_ASYNC(int, restless, crowd *crowd; uint64_t random; int generation; aw_yield 
 
 ON_WORKERS(tasks_that_spawn_and_wake_each_other_all_end) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(20); round++) {
+    for (int round = 0; round < stress_rounds(20); round++) {
         static crowd c;
         memory m;
         c.begun = c.ended = 0;
@@ -117,7 +117,7 @@ ON_WORKERS(tasks_that_spawn_and_wake_each_other_all_end) {
     }
 }
 
-/* ---- Afterwards ------------------------------------------------------------------------------- */
+/* ---- Afterwards ------------------------------------------------------------------------------ */
 
 ON_WORKERS(a_pending_join_resolves_as_cancelled) {
     memory m;
@@ -168,7 +168,8 @@ ON_WORKERS(a_handle_keeps_what_it_needs_and_no_more) {
     aw_task_abort(a);
     aw_task_abort(b);
     aw_waker_wake_by_ref(&late);
-    struct through *refused = aw_spawn_on(rt, through(&(gate)GATE)); /* kept by the handles */
+    /* The handles keep the runtime's memory. */
+    struct through *refused = aw_spawn_on(rt, through(&(gate)GATE));
     CHECK_EQ(aw_task_error(refused), -ECANCELED);
     CHECK_EQ(aw_block_on(rt, aw_ready_now(3)), -ESHUTDOWN);
     CHECK_EQ(done.discards, 0);
@@ -211,7 +212,7 @@ ON_WORKERS(a_runtime_in_memory_of_the_caller_ends_cleanly) {
     }
 }
 
-/* ---- Not now ---------------------------------------------------------------------------------- */
+/* ---- Refused --------------------------------------------------------------------------------- */
 
 typedef struct blocked {
     aw_runtime *rt;
@@ -236,7 +237,7 @@ ON_WORKERS(ending_it_while_a_thread_is_in_block_on_is_caught) {
 
 AW_ASYNC(int, ends_its_runtime, aw_runtime *rt; aw_yield pause;) {
     AW_BEGIN;
-    DIES(aw_runtime_free(self->rt), "aw_runtime_free inside a task");
+    DIES(aw_runtime_free(self->rt), "aw_runtime_free inside task ");
     AW_RETURN(0);
     AW_END;
 }
@@ -247,7 +248,7 @@ ON_WORKERS(ending_it_inside_a_task_is_caught) {
     workers_end(rt, NULL);
 }
 
-/* ---- Many ------------------------------------------------------------------------------------- */
+/* ---- Many ------------------------------------------------------------------------------------ */
 
 ON_WORKERS(runtimes_come_and_go) {
     int count = test_scale(1000);
@@ -275,8 +276,8 @@ static void one_after_the_other(void *arg, int index, uint64_t *random) {
 
 TEST(threads_have_runtimes_side_by_side) {
     uint64_t random = test_seed();
-    storm s;
-    storm_make(&s, 4, &random, one_after_the_other, NULL);
-    storm_go(&s);
-    storm_end(&s);
+    thread_group s;
+    thread_group_create(&s, 4, &random, one_after_the_other, NULL);
+    thread_group_go(&s);
+    thread_group_join(&s);
 }

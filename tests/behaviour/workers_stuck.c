@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A worker that is stuck in a poll does not hold up what others could do: its timers and the tasks that it
- * woke. */
+ * A worker that is stuck in a poll does not delay what other workers could do: its timers and
+ * the tasks that it woke. */
 #include <awake.h>
 
 #include <stdlib.h>
@@ -58,14 +58,14 @@ static void doze(void) {
         nanosleep(&(struct timespec){0, 50000000}, NULL);
 }
 
-/* Sets timers on its worker, wakes tasks there, and never comes back from this poll. */
+/* Sets timers on its worker, wakes tasks there, and then spins in this poll. */
 AW_ASYNC(int, stuck, int side; int i; aw_sleep nap;) {
     AW_BEGIN;
     for (self->i = 0; self->i < TASKS; self->i++)
         aw_task_drop(aw_spawn(AW_CALL(by_wake, .side = self->side, .rung = &rung[self->side])));
     while (__atomic_load_n(&waiting[self->side], __ATOMIC_SEQ_CST) < TASKS)
         AW_YIELD;
-    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(5))); /* and the last of them waits by now */
+    AW_AWAIT(self->nap, aw_sleep_for(AW_MSEC(5))); /* the last of them waits by now */
     for (self->i = 0; self->i < TASKS; self->i++)
         aw_task_drop(aw_spawn(
             AW_CALL(by_timer, .due = now() + AW_MSEC(100) + AW_USEC(10) * (uint64_t)self->i)));
@@ -84,7 +84,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* How late all but one in a hundred were. */
+/* How late 99 of 100 were, at most. */
 static uint64_t lateness(void) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
@@ -116,7 +116,7 @@ static uint64_t lateness(void) {
     return late[4 * TASKS * 99 / 100];
 }
 
-/* The machine may be busy for a moment: the best of some tries counts. */
+/* The machine may be busy for a moment: the best of several attempts counts. */
 TEST_LIMIT(two_stuck_workers_of_four_delay_neither_timers_nor_woken_tasks_timing, 60) {
     uint64_t limit = test_under_sanitizer() || test_under_valgrind() ? AW_SEC(1) : AW_MSEC(20);
     uint64_t best = AW_FOREVER;
@@ -143,13 +143,13 @@ AW_ASYNC(int, quick) {
 
 AW_ASYNC(int, blocks_in_place, long result;) {
     AW_BEGIN;
-    aw_task_drop(aw_spawn(AW_CALL(quick))); /* in the place of the one to be run next */
+    aw_task_drop(aw_spawn(AW_CALL(quick))); /* it is in the LIFO slot */
     self->result = aw_block_in_place(block_a_while, (void *)7);
     AW_RETURN(self->result == 7 ? 0 : -1);
     AW_END;
 }
 
-TEST(who_says_that_it_blocks_gives_away_what_others_can_do) {
+TEST(a_worker_that_blocks_in_place_hands_its_queued_tasks_to_others) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
     o.flavour = AW_MULTI_THREAD;

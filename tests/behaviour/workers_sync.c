@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What tasks wait for together, when they are on different workers: notifications, oneshots, sets, joins,
+ * What tasks on different workers wait for together: notifications, oneshots, sets, joins,
  * selects and timeouts. */
 #include "support/workers.h"
 
-/* ---- Notify ----------------------------------------------------------------------------------- */
+/* ---- Notify ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, waits, aw_notify *notify; uint32_t * begun; uint32_t * got; aw_notified wait;) {
     AW_BEGIN;
@@ -26,29 +26,29 @@ static void notify_from_thread(void *arg, int index, uint64_t *random) {
 AW_ASYNC(int, waits_for_all, aw_notify *notify; uint32_t * begun; aw_notified wait;) {
     AW_BEGIN;
     self->wait = aw_notify_wait(self->notify);
-    CHECK_EQ(aw_future_poll(&self->wait.future, cx), AW_PENDING); /* it is in the list now */
+    CHECK_EQ(aw_future_poll(&self->wait.future, cx), AW_PENDING); /* it is in the queue now */
     ADD(*self->begun, 1);
     AW_AWAIT_FUTURE(self->wait);
     AW_RETURN(0);
     AW_END;
 }
 
-/* 100 tasks that all wait, and 100 notifications of four threads. */
+/* 100 waiting tasks, and 100 notifications from four threads. */
 ON_WORKERS(each_notification_reaches_one_waiter) {
     enum { WAITERS = 100 };
     uint64_t random = test_seed();
     struct waits_for_all *h[WAITERS];
     aw_runtime *rt = workers_new(workers, NULL, NULL);
-    for (int round = 0; round < storm_rounds(20); round++) {
+    for (int round = 0; round < stress_rounds(20); round++) {
         aw_notify n = AW_NOTIFY_INIT;
         uint32_t begun = 0;
-        storm s;
-        storm_make(&s, 4, &random, notify_from_thread, &n);
+        thread_group s;
+        thread_group_create(&s, 4, &random, notify_from_thread, &n);
         for (int i = 0; i < WAITERS; i++)
             h[i] = aw_spawn_on(rt, AW_CALL(waits_for_all, .notify = &n, .begun = &begun));
         WAIT_UNTIL(LOAD(begun) == WAITERS);
-        storm_go(&s);
-        storm_end(&s);
+        thread_group_go(&s);
+        thread_group_join(&s);
         for (int i = 0; i < WAITERS; i++) {
             CHECK_EQ(JOIN_STATUS(rt, h[i]), 0);
             aw_task_drop(h[i]);
@@ -72,7 +72,7 @@ ON_WORKERS(a_notification_of_an_aborted_waiter_is_passed_on) {
         aw_notify_one(&n);
         aw_task_abort(a);
         int first = JOIN_STATUS(rt, a);
-        if (first == 0) aw_notify_one(&n); /* it had it, and finished */
+        if (first == 0) aw_notify_one(&n); /* it was notified, and finished */
         CHECK_EQ(JOIN_STATUS(rt, b), 0);
         CHECK_EQ(got, first == 0 ? 2 : 1);
         aw_task_drop(a);
@@ -101,7 +101,7 @@ ON_WORKERS(notify_waiters_wakes_all_that_wait) {
     workers_end(rt, NULL);
 }
 
-/* ---- Oneshot ---------------------------------------------------------------------------------- */
+/* ---- Oneshot --------------------------------------------------------------------------------- */
 
 typedef AW_ONESHOT(int) reply;
 
@@ -144,7 +144,7 @@ ON_WORKERS(oneshots_go_from_worker_to_worker) {
     workers_end(rt, NULL);
 }
 
-/* Exactly one of the two has it: the receiver that was aborted, or nobody. */
+/* Either the aborted receiver has the value, or it is still in the channel. */
 ON_WORKERS(a_value_is_not_lost_to_an_aborted_receiver) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     for (int i = 0; i < test_scale(300); i++) {
@@ -163,7 +163,7 @@ ON_WORKERS(a_value_is_not_lost_to_an_aborted_receiver) {
     workers_end(rt, NULL);
 }
 
-/* ---- Children that others wake ---------------------------------------------------------------- */
+/* ---- Children that other threads wake -------------------------------------------------------- */
 
 static void open_gates(void *arg, int index, uint64_t *random) {
     gate *g = arg;
@@ -218,17 +218,17 @@ static void many_children(uint32_t workers, enum many kind) {
     uint64_t random = test_seed();
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
-    for (int round = 0; round < storm_rounds(60); round++) {
-        storm s;
+    for (int round = 0; round < stress_rounds(60); round++) {
+        thread_group s;
         for (int i = 0; i < 40; i++)
             g[i] = (gate)GATE;
-        storm_make(&s, 4, &random, open_gates, g);
-        storm_go(&s);
+        thread_group_create(&s, 4, &random, open_gates, g);
+        thread_group_go(&s);
         int finished = 0;
         if (kind == JOIN_ALL) CHECK_EQ(RUN(rt, AW_CALL(joins_all, .gates = g)), 0);
         if (kind == SET) CHECK_EQ(RUN(rt, AW_CALL(drains_a_set, .gates = g)), 40);
         if (kind == SELECT_ALL) CHECK_GE(finished = RUN(rt, AW_CALL(selects_all, .gates = g)), 1);
-        storm_end(&s);
+        thread_group_join(&s);
         for (int i = 0; i < 40; i++) {
             CHECK_EQ(g[i].ends, 1);
             finished -= kind == SELECT_ALL && g[i].finished;
@@ -238,7 +238,7 @@ static void many_children(uint32_t workers, enum many kind) {
     workers_end(rt, &m);
 }
 
-ON_WORKERS(a_join_of_forty_ends_whoever_wakes_them) {
+ON_WORKERS(a_join_of_forty_ends_whichever_thread_wakes_them) {
     many_children(workers, JOIN_ALL);
 }
 ON_WORKERS(a_set_yields_each_of_forty_once) {
@@ -278,28 +278,28 @@ ON_WORKERS(a_select_loses_nothing_to_a_race_between_workers) {
     uint64_t random = test_seed();
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
-    for (int i = 0; i < storm_rounds(200); i++) {
+    for (int i = 0; i < stress_rounds(200); i++) {
         gate direct = GATE, inner = GATE;
         aw_notify n = AW_NOTIFY_INIT;
         three t = {&direct, &inner, &n};
-        storm s;
-        storm_make(&s, 3, &random, end_one, &t);
+        thread_group s;
+        thread_group_create(&s, 3, &random, end_one, &t);
         struct through *task = aw_spawn_on(rt, through(&inner));
-        storm_go(&s);
+        thread_group_go(&s);
         int finished = RUN(rt, AW_CALL(selects, .gate = &direct, .task = task, .notify = &n));
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_NE(finished, 0);
         CHECK_EQ(direct.ends, 1);
         CHECK_EQ(!!(finished & 1), direct.finished);
-        CHECK_EQ(!!(finished & 4), !n.permit); /* the notification is with us or still there */
+        CHECK_EQ(!!(finished & 4), !n.permit); /* the notification was taken or is still there */
         WAIT_UNTIL(aw_task_is_finished(task));
         aw_task_drop(task);
-        CHECK_EQ(inner.discards, !(finished & 2)); /* and so is the output of the task */
+        CHECK_EQ(inner.discards, !(finished & 2)); /* the same for the output of the task */
     }
     workers_end(rt, &m);
 }
 
-/* ---- Timeouts --------------------------------------------------------------------------------- */
+/* ---- Timeouts -------------------------------------------------------------------------------- */
 
 typedef AW_TIMEOUT(struct through) gate_timeout;
 AW_ASYNC(int, gives_up, gate *gate; uint64_t limit; gate_timeout t;) {
@@ -320,13 +320,13 @@ static void open_soon(void *arg, int index, uint64_t *random) {
 ON_WORKERS(a_timeout_that_races_with_its_value_loses_neither) {
     uint64_t random = test_seed();
     aw_runtime *rt = workers_new(workers, NULL, NULL);
-    for (int i = 0; i < storm_rounds(200); i++) {
+    for (int i = 0; i < stress_rounds(200); i++) {
         gate g = GATE;
-        storm s;
-        storm_make(&s, 1, &random, open_soon, &g);
-        storm_go(&s);
+        thread_group s;
+        thread_group_create(&s, 1, &random, open_soon, &g);
+        thread_group_go(&s);
         int r = RUN(rt, AW_CALL(gives_up, .gate = &g, .limit = AW_USEC(100)));
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK(r == 7 || r == -ETIMEDOUT);
         CHECK_EQ(g.finished, r == 7);
         CHECK_EQ(g.cancelled, r != 7);

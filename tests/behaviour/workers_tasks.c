@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tasks and their handles on a runtime with workers: what a task of one thread promises, it promises when
- * any thread may run it. */
+ * Tasks and their handles on a runtime with workers: what a task on one thread promises, it
+ * promises on any worker. */
 #include "support/workers.h"
 
-/* ---- Outputs and statuses --------------------------------------------------------------------- */
+/* ---- Outputs and statuses -------------------------------------------------------------------- */
 
 AW_ASYNC(long, twice, long n; aw_yield pause;) {
     AW_BEGIN;
@@ -41,7 +41,7 @@ ON_WORKERS(a_second_join_finds_the_output_taken) {
     CHECK_EQ(g.discards, 0);
 }
 
-ON_WORKERS(an_output_that_nobody_takes_is_discarded_once) {
+ON_WORKERS(an_output_that_is_not_taken_is_discarded_once) {
     enum { TASKS = 64 };
     gate g[TASKS];
     memory m;
@@ -94,7 +94,7 @@ ON_WORKERS(every_task_has_a_number_of_its_own) {
     workers_end(rt, NULL);
 }
 
-AW_ASYNC(int, asks_who_it_is, uint64_t *id; aw_runtime * *rt;) {
+AW_ASYNC(int, reports_itself, uint64_t *id; aw_runtime * *rt;) {
     AW_BEGIN;
     *self->id = aw_current_task_id();
     *self->rt = aw_runtime_current();
@@ -105,7 +105,7 @@ AW_ASYNC(int, asks_who_it_is, uint64_t *id; aw_runtime * *rt;) {
 ON_WORKERS(a_task_knows_its_number_and_its_runtime) {
     aw_runtime *rt = workers_new(workers, NULL, NULL), *seen = NULL;
     uint64_t id = 0;
-    struct asks_who_it_is *h = aw_spawn_on(rt, AW_CALL(asks_who_it_is, .id = &id, .rt = &seen));
+    struct reports_itself *h = aw_spawn_on(rt, AW_CALL(reports_itself, .id = &id, .rt = &seen));
     CHECK_EQ(JOIN_STATUS(rt, h), 0);
     CHECK_EQ(id, aw_task_id(h));
     CHECK_EQ(seen, rt);
@@ -135,7 +135,7 @@ ON_WORKERS(the_count_of_tasks_is_of_those_that_have_not_ended) {
     workers_end(rt, NULL);
 }
 
-static AW_TASK_STORAGE(struct through) room;
+static AW_TASK_STORAGE(struct through) storage;
 ON_WORKERS(storage_is_used_again_once_it_says_so) {
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
@@ -143,21 +143,21 @@ ON_WORKERS(storage_is_used_again_once_it_says_so) {
     size_t before = memory_in_use(&m);
     for (int i = 0; i < 50; i++) {
         gate g = GATE;
-        struct through *h = aw_spawn_in(&room, through(&g));
+        struct through *h = aw_spawn_in(&storage, through(&g));
         CHECK_EQ(aw_task_error(h), 0);
-        struct through *refused = aw_spawn_in(&room, through(&(gate)GATE));
+        struct through *refused = aw_spawn_in(&storage, through(&(gate)GATE));
         CHECK_EQ(aw_task_error(refused), -EBUSY);
         gate_open(&g);
         CHECK_EQ(JOIN_STATUS(rt, h), 0);
         aw_task_drop(h);
-        WAIT_UNTIL(aw_task_storage_free(&room)); /* its worker may still be on its way out */
+        WAIT_UNTIL(aw_task_storage_free(&storage)); /* its worker may still be about to leave it */
     }
     CHECK_EQ(memory_in_use(&m), before);
     aw_leave(previous);
     workers_end(rt, &m);
 }
 
-/* ---- Polls ------------------------------------------------------------------------------------ */
+/* ---- Polls ----------------------------------------------------------------------------------- */
 
 ON_WORKERS(a_task_is_polled_once_to_start_and_once_for_each_wake) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
@@ -191,13 +191,14 @@ ON_WORKERS(wakes_after_the_end_are_harmless) {
     CHECK_EQ(g.polls, 2);
     aw_runtime_free(rt);
     aw_waker_wake_by_ref(&late);
-    CHECK_GT(memory_in_use(&m), 0); /* the waker keeps the task, and that the runtime's core */
+    /* The waker keeps the task, and the task keeps the runtime's core. */
+    CHECK_GT(memory_in_use(&m), 0);
     aw_waker_wake(late);
     CHECK_EQ(memory_in_use(&m), 0);
     CHECK_EQ(g.polls, 2);
 }
 
-/* ---- Abort ------------------------------------------------------------------------------------ */
+/* ---- Abort ----------------------------------------------------------------------------------- */
 
 ON_WORKERS(an_aborted_task_is_cancelled_and_not_polled_again) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
@@ -214,7 +215,7 @@ ON_WORKERS(an_aborted_task_is_cancelled_and_not_polled_again) {
     workers_end(rt, NULL);
 }
 
-ON_WORKERS(an_abort_releases_on_a_worker_and_not_here) {
+ON_WORKERS(an_abort_releases_on_a_worker_and_not_on_the_caller) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     for (int i = 0; i < 50; i++) {
         gate g = GATE;
@@ -256,7 +257,7 @@ ON_WORKERS(an_abort_after_the_end_changes_nothing) {
     workers_end(rt, NULL);
 }
 
-/* A task aborts itself through a handle that it finds in a place of the test. */
+/* A task aborts itself through a handle that the test publishes. */
 AW_ASYNC(int, suicide, struct suicide **own; aw_never never;) {
     AW_BEGIN;
     WAIT_UNTIL(LOAD(*self->own) != NULL);
@@ -276,7 +277,7 @@ ON_WORKERS(a_task_may_abort_itself) {
     workers_end(rt, NULL);
 }
 
-/* ---- Failing, values of a task, budget -------------------------------------------------------- */
+/* ---- Failing, locals, budget ----------------------------------------------------------------- */
 
 AW_ASYNC(int, fails, int code; uint32_t * finals; aw_yield pause;) {
     AW_BEGIN;
@@ -311,11 +312,11 @@ static void count_release(void *value) {
 
 AW_ASYNC(int, keeps_a_value, uint32_t *releases; int i; aw_yield pause;) {
     AW_BEGIN;
-    CHECK(aw_local_get(&key) == NULL); /* not inherited, and not another's */
+    CHECK(aw_local_get(&key) == NULL); /* not inherited, and not another task's */
     CHECK_EQ(aw_local_set(&key, self->releases, count_release), 0);
     for (self->i = 0; self->i < 20; self->i++) {
         AW_AWAIT(self->pause, aw_yield_now());
-        CHECK_EQ(aw_local_get(&key), self->releases); /* whichever worker it is on */
+        CHECK_EQ(aw_local_get(&key), self->releases); /* on whichever worker */
     }
     AW_RETURN(0);
     AW_END;
@@ -338,10 +339,10 @@ ON_WORKERS(values_of_a_task_move_with_it_and_go_with_it) {
     workers_end(rt, &m);
 }
 
-AW_ASYNC(int, greedy, int n; int polls; bool freely; aw_ready ready; AW_ONESHOT(int) c;
+AW_ASYNC(int, greedy, int n; int polls; bool unbudgeted; aw_ready ready; AW_ONESHOT(int) c;
          aw_oneshot_future recv;) {
     AW_BEGIN;
-    if (self->freely) CHECK_EQ(aw_unbudgeted(cx, true), 0);
+    if (self->unbudgeted) CHECK_EQ(aw_unbudgeted(cx, true), 0);
     for (; self->n > 0; self->n--) {
         memset(&self->c, 0, sizeof self->c);
         CHECK_EQ(aw_oneshot_send(&self->c, 5), 0);
@@ -355,14 +356,14 @@ ON_WORKERS(a_poll_has_a_budget_of_128_operations) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     CHECK_EQ(RUN(rt, AW_CALL(greedy, .n = 1280)), 0);
     CHECK_EQ(COUNTER_SUM(rt, polls), 10);
-    CHECK_EQ(RUN(rt, AW_CALL(greedy, .n = 1280, .freely = true)), 0);
+    CHECK_EQ(RUN(rt, AW_CALL(greedy, .n = 1280, .unbudgeted = true)), 0);
     CHECK_EQ(COUNTER_SUM(rt, polls), 11);
-    CHECK_EQ(RUN(rt, AW_CALL(greedy, .n = 1280)), 0); /* the next task has it again */
+    CHECK_EQ(RUN(rt, AW_CALL(greedy, .n = 1280)), 0); /* the next task has a budget again */
     CHECK_EQ(COUNTER_SUM(rt, polls), 21);
     workers_end(rt, NULL);
 }
 
-/* ---- Lost wake-ups ---------------------------------------------------------------------------- */
+/* ---- Lost wake-ups --------------------------------------------------------------------------- */
 
 static aw_poll forget(void *arg, aw_cx *cx, int *out) {
     (void)cx, (void)out;
@@ -370,7 +371,7 @@ static aw_poll forget(void *arg, aw_cx *cx, int *out) {
     return AW_PENDING;
 }
 
-ON_WORKERS(a_task_whose_waker_nobody_keeps_is_reported) {
+ON_WORKERS(a_task_without_a_waker_is_reported) {
     kept_log log = KEPT_LOG;
     uint32_t polls = 0;
     aw_runtime *rt = workers_new(workers, NULL, &log);
@@ -382,7 +383,7 @@ ON_WORKERS(a_task_whose_waker_nobody_keeps_is_reported) {
     CHECK_EQ(JOIN_STATUS(rt, h), -ECANCELED);
     aw_task_drop(h);
     workers_end(rt, NULL);
-    CHECK_EQ(log_count(&log, "lost wake-up"), 1); /* said once */
+    CHECK_EQ(log_count(&log, "lost wake-up"), 1); /* reported once */
 }
 
 static void *drop_waker(void *arg) {
@@ -399,7 +400,7 @@ ON_WORKERS(nothing_that_can_be_woken_is_reported) {
         struct through *h = aw_spawn_on(rt, through(&g));
         gate_wait(&g, 1);
         aw_waker w = gate_waker(&g);
-        gate_forget(&g); /* ours is the only one, and is used up by the wake */
+        gate_forget(&g); /* this thread's waker is the only one, and is consumed by the wake */
         on_a_thread(drop_waker, &w);
         gate_wait(&g, 2);
         gate_open(&g);
@@ -410,7 +411,7 @@ ON_WORKERS(nothing_that_can_be_woken_is_reported) {
     workers_end(rt, NULL);
 }
 
-/* ---- Options ---------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 TEST(a_current_thread_runtime_has_no_workers) {
     aw_worker_counters c;
@@ -420,7 +421,7 @@ TEST(a_current_thread_runtime_has_no_workers) {
     aw_runtime_free(rt);
 }
 
-TEST(a_runtime_has_the_workers_that_were_asked_for) {
+TEST(a_runtime_has_the_requested_number_of_workers) {
     for (uint32_t n = 1; n <= 9; n++) {
         aw_worker_counters c;
         aw_runtime *rt = workers_new(n, NULL, NULL);

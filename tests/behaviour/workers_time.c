@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timers on workers, in real time: never early, wherever the task is by then; cancelled at once from any
- * worker. How late they are is not looked at, beyond what tells "late" from "never". */
+ * Timers on workers, in real time: never early, whichever worker has the task by then; cancelled
+ * at once from any worker. Lateness is not checked, beyond telling "late" from "never". */
 #include "support/workers.h"
 
-/* ---- Never early ------------------------------------------------------------------------------ */
+/* ---- Never early ----------------------------------------------------------------------------- */
 
 AW_ASYNC(int, sleeps, uint64_t duration; uint64_t due; aw_sleep sleep;) {
     AW_BEGIN;
@@ -85,7 +85,7 @@ ON_WORKERS(a_huge_and_a_tiny_sleep_end_by_the_tiny_one) {
     workers_end(rt, NULL);
 }
 
-/* The next timer is far away when one comes in that is near, from a thread that is no worker. */
+/* The next timer is far away when a near one is set, by a thread that is not a worker. */
 ON_WORKERS(an_earlier_timer_wakes_a_worker_that_sleeps_for_a_later_one) {
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     aw_sleep *far = aw_spawn_on(rt, aw_sleep_for(AW_SEC(3600)));
@@ -98,7 +98,7 @@ ON_WORKERS(an_earlier_timer_wakes_a_worker_that_sleeps_for_a_later_one) {
     workers_end(rt, NULL);
 }
 
-/* ---- Cancelled and moved by another worker ---------------------------------------------------- */
+/* ---- Cancelled and moved by another worker --------------------------------------------------- */
 
 typedef AW_SELECT(aw_sleep, struct through) sleep_or_gate;
 AW_ASYNC(int, sleeps_or_leaves, gate *gate; sleep_or_gate s;) {
@@ -108,7 +108,8 @@ AW_ASYNC(int, sleeps_or_leaves, gate *gate; sleep_or_gate s;) {
     AW_END;
 }
 
-/* Woken from outside they are run by whichever worker is free: the timer is another's. */
+/* Woken from outside, the tasks run on whichever worker is free: the timer is in another
+ * worker's wheel. */
 ON_WORKERS(a_task_that_moved_cancels_its_timer_at_once) {
     enum { TASKS = 100 };
     static gate g[TASKS];
@@ -142,13 +143,13 @@ ON_WORKERS(a_task_that_moved_cancels_its_timer_at_once) {
     workers_end(rt, &m);
 }
 
-/* Set on one worker, moved by a task on another, which has it by turns. */
+/* Set on one worker, moved by a task on another; the two alternate. */
 typedef struct shared_sleep {
     aw_sleep sleep;
     uint64_t begin;
 } shared_sleep;
 
-/* It stays until the sleep is another's: until then its waker is lent. */
+/* It stays until the other task owns the sleep: until then the sleep uses this task's waker. */
 AW_ASYNC(int, begins_sleep, shared_sleep *s; gate * gate; struct through wait;) {
     AW_BEGIN;
     self->s->begin = aw_now(NULL);
@@ -194,7 +195,7 @@ ON_WORKERS(a_sleep_is_reset_or_cancelled_by_another_task) {
     workers_end(rt, NULL);
 }
 
-/* ---- Timeouts and intervals ------------------------------------------------------------------- */
+/* ---- Timeouts and intervals ------------------------------------------------------------------ */
 
 typedef AW_TIMEOUT(aw_ready) ready_timeout;
 typedef AW_TIMEOUT(struct through) gate_timeout;
@@ -247,9 +248,9 @@ ON_WORKERS(an_interval_keeps_its_schedule_wherever_it_ticks) {
     workers_end(rt, NULL);
 }
 
-/* ---- Inside a wake ---------------------------------------------------------------------------- */
+/* ---- Inside a wake --------------------------------------------------------------------------- */
 
-/* Many timers at one moment, each of whose tasks cancels timers of the same moment. */
+/* Many timers at one moment, and each of their tasks cancels timers of the same moment. */
 AW_ASYNC(int, hundred_at_once, uint64_t at; aw_sleep sleeps[100]; aw_all all;) {
     AW_BEGIN;
     for (int i = 0; i < 100; i++)

@@ -1,5 +1,5 @@
-// An array filled by a call and used after an await: neither compiler notices. Nothing is promised here
-// except that this file says so.
+// An array that is filled by a call and used after an await: neither compiler notices. This file
+// only documents that.
 // MUST COMPILE
 #include <awake.h>
 

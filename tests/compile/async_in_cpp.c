@@ -1,4 +1,4 @@
-// Async functions are written in C; the rest of the headers is for C++ too (cpp_user.c).
+// Async functions are written in C; the other headers also work in C++ (cpp_user.c).
 // MUST FAIL
 // lang: c++
 // gcc: error: .*AW_ASYNC functions are written in C, not C\+\+

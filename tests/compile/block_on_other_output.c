@@ -1,4 +1,4 @@
-// aw_block_on returns errors in the output, which has to be a signed integer for that.
+// aw_block_on returns errors in the output, which must therefore be a signed integer.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

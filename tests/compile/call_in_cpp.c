@@ -1,4 +1,4 @@
-// AW_CALL needs what C++17 does not have.
+// AW_CALL needs designated initialisers, which C++17 does not have.
 // MUST FAIL
 // lang: c++
 // gcc: error: .*AW_CALL needs C's designated initialisers

@@ -8,7 +8,7 @@ typedef AW_CHANNEL(int) ints;
 
 int main() {
     ints c, *d = aw_channel_new(ints, 2);
-    AW_CHANNEL_ROOM(int, 3) room;
+    AW_CHANNEL_STORAGE(int, 3) room;
     const int in = 1;
     int out[2];
     int r = aw_channel_init_in(&c, &room);

@@ -9,7 +9,7 @@ struct pair {
 typedef AW_CHANNEL(struct pair) pairs;
 typedef AW_CHANNEL(void (*)(int)) functions;
 static AW_CHANNEL(char[20]) names;
-static AW_CHANNEL_ROOM(struct pair, 4) room;
+static AW_CHANNEL_STORAGE(struct pair, 4) room;
 
 AW_ASYNC(int, relay, pairs *from, *to; struct pair p; aw_channel_future f;) {
     AW_BEGIN;

@@ -1,4 +1,4 @@
-// The place for what is received has another type than the elements.
+// The variable for the received value and the elements have different types.
 // MUST FAIL
 // gcc: error: .*another type than the elements of the channel
 // clang: error: .*another type than the elements of the channel

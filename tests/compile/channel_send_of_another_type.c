@@ -1,4 +1,4 @@
-// What is sent has another type than the elements.
+// The sent value and the elements have different types.
 // MUST FAIL
 // gcc: error: .*another type than the elements of the channel
 // clang: error: .*another type than the elements of the channel

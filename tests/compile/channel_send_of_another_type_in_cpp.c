@@ -1,4 +1,4 @@
-// What is sent has another type than the elements.
+// The sent value and the elements have different types.
 // MUST FAIL
 // lang: c++
 // gcc: error: no matching function for call to 'aw__const_item

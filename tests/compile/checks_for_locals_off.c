@@ -1,4 +1,4 @@
-// The opt-out of the errors about locals, for code that knows what it does.
+// The opt-out from the errors about locals.
 // MUST COMPILE
 // flags: -DAW_NO_LOCAL_CHECK
 #include <awake.h>

@@ -1,4 +1,4 @@
-// What a C++ program uses: everything but async functions, without a warning.
+// What a C++ program can use: everything but async functions, without a warning.
 // MUST COMPILE
 // lang: c++
 // flags: -Wpedantic -Werror
@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-/* Async functions of C, declared in a header that both include. */
+/* Async functions in C, declared in a header that both include. */
 struct fetch {
     AW_FRAME(long);
     int n;
@@ -20,7 +20,7 @@ AW_ASYNC_DECL(forget);
 
 namespace {
 
-/* A future by hand. */
+/* A hand-written future. */
 struct countdown {
     aw_future future;
     int out;
@@ -76,7 +76,7 @@ int wakers() {
     return aw_flag_take(&flag) && same ? 0 : -EINVAL;
 }
 
-/* A loop of one's own. */
+/* The program's own event loop. */
 int poll_loop() {
     aw_parker *parker = aw_parker_new();
     if (!parker) return -ENOMEM;
@@ -148,7 +148,7 @@ int functions_of_c(aw_runtime *rt) {
 int groups(aw_runtime *rt) {
     countdown a = count_from(1), b = count_from(2);
     aw_future *both[] = {&a.future, &b.future};
-    int n = aw_block_on(rt, aw_group_of(&aw_join_type, false, 2, both));
+    int n = aw_block_on(rt, aw_group_of(&aw_join_type, false, both, 2));
     countdown many[3] = {count_from(1), count_from(2), count_from(3)};
     n += aw_block_on(rt, aw_join_all(many, 3));
     return n;

@@ -1,4 +1,5 @@
-// Everything that the headers offer, in strict C11, without a warning. (examples/ and the unit tests run it.)
+// Everything in the headers, in strict C11, without a warning. (examples/ and the unit tests run
+// it.)
 // MUST COMPILE
 // flags: -Wpedantic -Werror -Wshadow -Wstrict-prototypes
 #include <awake.h>

@@ -1,4 +1,4 @@
-// The same with a deadline.
+// An unsigned output cannot carry an error: aw_await with a deadline.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

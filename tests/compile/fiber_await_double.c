@@ -1,4 +1,4 @@
-// Nor a floating point number, in which it would look like a value.
+// A floating-point output cannot carry an error: it would look like a value.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

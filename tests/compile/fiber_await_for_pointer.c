@@ -1,4 +1,4 @@
-// The same with a time limit.
+// A pointer cannot carry an error: aw_await with a time limit.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

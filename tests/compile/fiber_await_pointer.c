@@ -1,4 +1,4 @@
-// A pointer has no room for an error: that needs aw_await_into.
+// A pointer cannot carry an error: use aw_await_into.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

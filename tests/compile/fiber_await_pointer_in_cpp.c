@@ -1,4 +1,4 @@
-// The wrong form for the output is found in C++ too.
+// The wrong form of await for an output is found in C++, too.
 // MUST FAIL
 // lang: c++
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form

@@ -1,4 +1,4 @@
-// Nor has a struct.
+// A struct cannot carry an error.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

@@ -1,4 +1,4 @@
-// Nor an unsigned number: -ECANCELED would be a large one.
+// An unsigned output cannot carry an error: -ECANCELED would be a large number.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

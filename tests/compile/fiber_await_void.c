@@ -1,4 +1,4 @@
-// Nor nothing at all.
+// A void output cannot carry an error.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

@@ -1,4 +1,4 @@
-// From outside it is the same: a pointer has no room for an error.
+// A pointer cannot carry an error: aw_block_on.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

@@ -1,4 +1,4 @@
-// What a C++ program uses of fibers, without a warning.
+// What a C++ program can use of fibers, without a warning.
 // MUST COMPILE
 // lang: c++
 // flags: -Wpedantic -Wshadow -Werror
@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-/* Fibers of C, declared in a header that both include. */
+/* Fibers in C, declared in a header that both include. */
 struct serve {
     AW_FIBER_FRAME(long);
     int fd;

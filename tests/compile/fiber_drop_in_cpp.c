@@ -1,4 +1,4 @@
-// And so is their drop part.
+// AW_FIBER_DROP is for C, like AW_FIBER.
 // MUST FAIL
 // lang: c++
 // gcc: error: .*in C\+\+ use aw_fiber_of: AW_FIBER is for C

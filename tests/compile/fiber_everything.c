@@ -1,4 +1,4 @@
-// A program that uses all of fibers in C, without a warning.
+// A program that uses everything about fibers in C, without a warning.
 // MUST COMPILE
 // flags: -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 #include <awake.h>
@@ -47,7 +47,7 @@ AW_FIBER(signed char, tiny) {
     return 1;
 }
 
-/* Itself, on another stack each time. */
+/* Recursion, each time on another stack. */
 AW_FIBER(long, factorial, int n;) {
     if (self->n < 2) return 1;
     long rest = aw_await(AW_CALL(factorial, .n = self->n - 1));

@@ -1,4 +1,4 @@
-// Fibers by AW_FIBER are written in C; what C++ has instead is in fiber_cpp_user.c.
+// AW_FIBER is for C; fiber_cpp_user.c has what C++ uses instead.
 // MUST FAIL
 // lang: c++
 // gcc: error: .*in C\+\+ use aw_fiber_of: AW_FIBER is for C

@@ -1,4 +1,4 @@
-// The place for the output has another type, with a time limit.
+// The variable for the output has another type, with a time limit.
 // MUST FAIL
 // gcc: error: incompatible types when assigning to type 'struct point' from type 'int'
 // clang: error: assigning to 'struct point' from incompatible type .*int

@@ -1,4 +1,4 @@
-// The place for the output has another type.
+// The variable for the output has another type.
 // MUST FAIL
 // gcc: error: incompatible types when assigning to type 'int' from type 'struct point'
 // clang: error: assigning to 'int' from incompatible type .*'struct point'

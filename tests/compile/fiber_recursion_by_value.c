@@ -1,4 +1,5 @@
-// A fiber that holds itself by value would have no end. Awaiting itself is fine: see fiber_everything.c.
+// A fiber that contains itself by value would be infinite. Awaiting itself is fine: see
+// fiber_everything.c.
 // MUST FAIL
 // gcc: error: field 'again' has incomplete type
 // clang: error: field has incomplete type 'struct f'

@@ -1,4 +1,4 @@
-// A value of another type than the output.
+// The returned value has another type than the output.
 // MUST FAIL
 // gcc: error: incompatible types when returning type 'struct point' but 'int' was expected
 // clang: error: returning 'struct point' from a function with incompatible result type

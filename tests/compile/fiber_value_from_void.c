@@ -1,4 +1,4 @@
-// A value from a fiber whose output is nothing. (clang does not compile it.)
+// The value of a fiber without an output. (clang does not compile it.)
 // MUST COMPILE
 // gcc: warning: 'return' with a value, in function returning void
 // only: gcc

@@ -1,4 +1,4 @@
-// A fiber with an output whose body just ends.
+// A fiber with an output, but without a return.
 // MUST COMPILE
 // gcc: warning: (no return statement in function returning non-void|control reaches end of non-void function)
 // clang: warning: non-void function does not return a value

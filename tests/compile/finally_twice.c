@@ -1,4 +1,4 @@
-// One cleanup part is enough.
+// A function has at most one cleanup part.
 // MUST FAIL
 // gcc: error: duplicate label 'aw__finish'
 // clang: error: redefinition of label 'aw__finish'

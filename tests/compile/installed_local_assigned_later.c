@@ -1,4 +1,5 @@
-// local_assigned_later.c with an installed library, whose headers are system headers to the compiler.
+// local_assigned_later.c with an installed library: the compiler treats its headers as system
+// headers.
 // MUST FAIL
 // clang: error: variable 'twice' (is used|may be) uninitialized
 // gcc-O0-silent: no data flow without optimisation

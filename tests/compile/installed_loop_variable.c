@@ -1,4 +1,4 @@
-// loop_variable.c with an installed library, whose headers are system headers to the compiler.
+// loop_variable.c with an installed library: the compiler treats its headers as system headers.
 // MUST FAIL
 // gcc: error: switch jumps over variable initialization
 // clang: error: variable 'i' (is used|may be) uninitialized

@@ -1,4 +1,4 @@
-// switch_on_int.c with an installed library, whose headers are system headers to the compiler.
+// switch_on_int.c with an installed library: the compiler treats its headers as system headers.
 // MUST FAIL
 // gcc: error: duplicate case value
 // clang: error: duplicate case value

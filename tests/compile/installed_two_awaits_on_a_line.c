@@ -1,4 +1,5 @@
-// two_awaits_on_a_line.c with an installed library, whose headers are system headers to the compiler.
+// two_awaits_on_a_line.c with an installed library: the compiler treats its headers as system
+// headers.
 // MUST FAIL
 // gcc: error: duplicate case value
 // clang: error: duplicate case value

@@ -1,5 +1,5 @@
-// A local without an initialiser, assigned before an await and used after it. gcc sees it only when it
-// optimises, and then warns.
+// A local without an initialiser, assigned before an await and used after it. gcc finds it only
+// with optimisation, and warns.
 // MUST FAIL
 // clang: error: variable 'twice' (is used|may be) uninitialized
 // gcc-O0-silent: no data flow without optimisation

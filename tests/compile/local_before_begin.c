@@ -1,4 +1,4 @@
-// A local before AW_BEGIN would be set again by every resume.
+// A local before AW_BEGIN would be initialised again by every resume.
 // MUST FAIL
 // gcc: error: expected expression before '__label__'
 // clang: error: expected expression

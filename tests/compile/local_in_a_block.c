@@ -1,4 +1,4 @@
-// Correct code: locals, loop variables included, in blocks of their own without an await.
+// Correct code: locals, including loop variables, in their own blocks without an await.
 // MUST COMPILE
 // flags: -Wpedantic -Werror
 #include <awake.h>

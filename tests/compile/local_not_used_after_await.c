@@ -1,5 +1,5 @@
-// Correct code: a local with an initialiser that is not used after the await. gcc refuses it all the same;
-// local_in_a_block.c is the way out.
+// Correct code: a local with an initialiser that is not used after the await. gcc rejects it
+// nevertheless; local_in_a_block.c shows the way out.
 // MUST FAIL
 // gcc: error: switch jumps over variable initialization
 // clang-silent: it sees that the local is not used

@@ -1,4 +1,4 @@
-// Every lock and what waits like one, in strict C11, without a warning.
+// All locks and everything that waits like one, in strict C11, without a warning.
 // MUST COMPILE
 // flags: -Wpedantic -Werror -Wshadow -Wstrict-prototypes
 #include <awake.h>

@@ -1,4 +1,4 @@
-// Every lock and what waits like one, in C++, without a warning.
+// All locks and everything that waits like one, in C++, without a warning.
 // MUST COMPILE
 // lang: c++
 // flags: -Wpedantic -Werror

@@ -1,4 +1,4 @@
-// The same for a task.
+// Memory for tasks is aligned to 16 bytes.
 // MUST FAIL
 // gcc: error: .*a future that is aligned to more than 16 bytes cannot be moved there
 // clang: error: .*a future that is aligned to more than 16 bytes cannot be moved there

@@ -1,4 +1,4 @@
-// A function that holds itself by value would have no end.
+// A function that contains itself by value would be infinite.
 // MUST FAIL
 // gcc: error: field 'again' has incomplete type
 // clang: error: field has incomplete type 'struct f'

@@ -1,4 +1,4 @@
-// AW_RETURN in AW_FINALLY: the output is decided by then.
+// AW_RETURN in AW_FINALLY: the output is already decided.
 // MUST FAIL
 // gcc: error: .*AW_RETURN inside AW_FINALLY: the output is decided
 // clang: error: .*AW_RETURN inside AW_FINALLY: the output is decided

@@ -1,4 +1,4 @@
-// A value from a function without an output.
+// A value is returned from a function without an output.
 // MUST FAIL
 // gcc: error: incompatible types when assigning to type 'aw_unit' from type 'int'
 // clang: error: assigning to .*'(struct )?aw_unit'.* from incompatible type 'int'

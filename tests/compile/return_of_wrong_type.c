@@ -1,4 +1,4 @@
-// An output of another type.
+// The returned value has another type than the output.
 // MUST FAIL
 // gcc: error: incompatible types when assigning to type 'int' from type 'struct point'
 // clang: error: assigning to .*'int'.* from incompatible type 'struct point'

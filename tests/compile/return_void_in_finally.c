@@ -1,4 +1,4 @@
-// The same for a function without an output.
+// AW_RETURN_VOID in AW_FINALLY, in a function without an output.
 // MUST FAIL
 // gcc: error: .*AW_RETURN inside AW_FINALLY: the output is decided
 // clang: error: .*AW_RETURN inside AW_FINALLY: the output is decided

@@ -1,4 +1,4 @@
-// aw_run likewise: here the output is a pointer.
+// aw_run returns errors in the output, which must therefore be a signed integer: a pointer.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

@@ -1,4 +1,4 @@
-// C++ says it too.
+// aw_run with a pointer output in C++.
 // MUST FAIL
 // lang: c++
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form

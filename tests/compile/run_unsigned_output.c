@@ -1,4 +1,4 @@
-// And an unsigned output has no negatives.
+// aw_run with an unsigned output, which has no negative values.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

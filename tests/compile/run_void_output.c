@@ -1,4 +1,4 @@
-// And nothing at all carries nothing.
+// aw_run with a void output, which cannot carry an error.
 // MUST FAIL
 // gcc: error: .*this output cannot carry an error: use the _into or the _status form
 // clang: error: .*this output cannot carry an error: use the _into or the _status form

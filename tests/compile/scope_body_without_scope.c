@@ -1,4 +1,4 @@
-// The body of a scope has a member that points to the scope.
+// The body of a scope must have a member that points to the scope.
 // MUST FAIL
 // gcc: error: .*has no member named 'scope'
 // clang: error: no member named 'scope'

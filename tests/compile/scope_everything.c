@@ -1,4 +1,4 @@
-// A program that uses all of scopes, in strict C11, without a warning.
+// A program that uses everything about scopes, in strict C11, without a warning.
 // MUST COMPILE
 // flags: -Wpedantic -Wshadow -Wstrict-prototypes -Werror
 #include <awake.h>
@@ -10,11 +10,11 @@ AW_ASYNC(int, child, int *into;) {
     AW_END;
 }
 
-AW_ASYNC(double, body, int *into; aw_scope *scope; aw_scope_room_future room;) {
+AW_ASYNC(double, body, int *into; aw_scope *scope; aw_scope_slot_future room;) {
     AW_BEGIN;
     aw_scope_limit(self->scope, 1);
-    AW_AWAIT(self->room, aw_scope_room(self->scope));
-    if (aw_scope_try_room(self->scope) < 0) AW_RETURN(0);
+    AW_AWAIT(self->room, aw_scope_slot(self->scope));
+    if (aw_scope_try_slot(self->scope) < 0) AW_RETURN(0);
     aw_scope_spawn(self->scope, AW_CALL(child, .into = self->into));
     if (aw_scope_spawn_named(self->scope, "named", AW_CALL(child, .into = self->into)) < 0) AW_RETURN(0.5);
     AW_RETURN((double)aw_scope_count(self->scope));

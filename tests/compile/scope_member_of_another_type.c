@@ -1,4 +1,4 @@
-// And it points to a scope.
+// The member of the body must point to a scope.
 // MUST FAIL
 // gcc: error: .*_Generic.* selector of type 'int \*' is not compatible with any association
 // clang: error: controlling expression type 'int \*' not compatible with any generic association type

@@ -1,4 +1,4 @@
-// A task that does not fit into the storage given to it.
+// A task that does not fit into the storage that it gets.
 // MUST FAIL
 // gcc: error: .*the storage is too small
 // clang: error: .*the storage is too small

@@ -1,4 +1,4 @@
-// C++ says it too.
+// A task that does not fit into the storage that it gets, in C++.
 // MUST FAIL
 // lang: c++
 // gcc: error: .*the storage is too small

@@ -1,10 +1,11 @@
-// What a C++ program uses of streams, without a warning: sources, take, chunks, merges, and streams of its own.
+// What a C++ program can use of streams, without a warning: sources, take, chunks, merges, and
+// its own streams.
 // MUST COMPILE
 // lang: c++
 // flags: -Wpedantic -Werror
 #include <awake.h>
 
-/* A generator of C, declared in a header that both include. */
+/* A generator in C, declared in a header that both include. */
 struct countdown {
     AW_GENERATOR_FRAME(int);
     int from;

@@ -1,4 +1,4 @@
-// Everything that streams offer, in strict C11, without a warning.
+// Everything about streams, in strict C11, without a warning.
 // MUST COMPILE
 // flags: -Wpedantic -Werror -Wshadow -Wstrict-prototypes
 #include <awake.h>
@@ -118,13 +118,13 @@ AW_ASYNC(int, all, AW_ARRAY_STREAM(int) s; struct half half; struct make_point m
     AW_BEGIN;
     aw_stream_array(&self->s, numbers, 3);
     aw_stream_drop_with(&self->s, forget);
-    self->half = AW_OVER(half, &self->s);
-    self->make_point = AW_OVER(make_point, &self->half, .y = 1);
+    self->half = AW_ADAPTER(half, &self->s);
+    self->make_point = AW_ADAPTER(make_point, &self->half, .y = 1);
     AW_AWAIT(self->corner, AW_FOLD_OF(corner, &self->make_point, .out = {1, 2}));
-    self->even = AW_OVER(even, &self->s);
-    self->above = AW_OVER(above, &self->even, .limit = 3);
-    self->small = AW_OVER(small, &self->above);
-    self->below = AW_OVER(below, &self->small, .limit = 50);
+    self->even = AW_ADAPTER(even, &self->s);
+    self->above = AW_ADAPTER(above, &self->even, .limit = 3);
+    self->small = AW_ADAPTER(small, &self->above);
+    self->below = AW_ADAPTER(below, &self->small, .limit = 50);
     aw_stream_take(&self->take, &self->below, 3);
     aw_stream_skip(&self->skip, &self->take, 1);
     AW_AWAIT(self->sum, AW_FOLD_OF(sum, &self->skip));
@@ -134,8 +134,8 @@ AW_ASYNC(int, all, AW_ARRAY_STREAM(int) s; struct half half; struct make_point m
     self->shared_fiber = AW_GENERATE(shared_fiber, .n = 3);
     self->point_fiber = AW_GENERATE(point_fiber, .n = 3);
     aw_stream_merge(&self->merge, &self->bare, &self->bare_fiber, &self->shared);
-    self->one = AW_OVER(one, &self->merge);
-    self->in_time = AW_OVER(one_in_time, &self->one, .limit = AW_SEC(1));
+    self->one = AW_ADAPTER(one, &self->merge);
+    self->in_time = AW_ADAPTER(one_in_time, &self->one, .limit = AW_SEC(1));
     self->many = AW_BUFFERED(many, &self->in_time, 3, .errors = true);
     self->sleeps = AW_UNORDERED(sleeps, &self->many, 2, .each = AW_MSEC(1));
     AW_STREAM_EACH(self->next, &self->sleeps) self->n += *self->sleeps.item;

@@ -1,4 +1,4 @@
-// Functions over streams are written in C; what C++ has of streams is in stream_cpp_user.c.
+// Adapters with functions are for C; stream_cpp_user.c has what C++ can use.
 // MUST FAIL
 // lang: c++
 // gcc: error: .*AW_MAP is written in C, not C\+\+

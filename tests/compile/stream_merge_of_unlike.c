@@ -1,4 +1,4 @@
-// Streams that are merged have items of one type.
+// Merged streams must have items of one type.
 // MUST FAIL
 // gcc: error: '_Generic' selector of type 'long int \*' is not compatible with any association
 // clang: error: controlling expression type 'long \*' not compatible with any generic association type

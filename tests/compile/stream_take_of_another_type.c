@@ -1,4 +1,4 @@
-// What has the items of its source has their type.
+// An adapter that passes items on must have their type.
 // MUST FAIL
 // gcc: error: .*these streams have items of different types
 // clang: error: .*these streams have items of different types

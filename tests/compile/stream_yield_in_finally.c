@@ -1,7 +1,7 @@
-// A value in AW_FINALLY: nobody would take it.
+// A value yielded in AW_FINALLY: no consumer would take it.
 // MUST FAIL
-// gcc: error: .*AW_YIELD_VALUE inside AW_FINALLY: nobody would take it
-// clang: error: .*AW_YIELD_VALUE inside AW_FINALLY: nobody would take it
+// gcc: error: .*AW_YIELD_VALUE inside AW_FINALLY: no consumer would take it
+// clang: error: .*AW_YIELD_VALUE inside AW_FINALLY: no consumer would take it
 #include <awake.h>
 
 AW_GENERATOR(int, f) {

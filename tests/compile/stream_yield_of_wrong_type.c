@@ -1,4 +1,4 @@
-// The value of a generator is of its type.
+// The yielded value must have the type of the generator.
 // MUST FAIL
 // gcc: error: incompatible types when assigning to type 'struct point'.* from type 'int'
 // clang: error: assigning to 'struct point'.* from incompatible type 'int'

@@ -1,4 +1,5 @@
-// A switch on 64 bits around an await compiles; tests/unit/async_misuse.c has what happens then.
+// A switch on 64 bits around an await compiles; tests/unit/async_misuse.c tests what happens
+// then.
 // MUST COMPILE
 #include <awake.h>
 

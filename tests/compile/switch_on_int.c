@@ -1,5 +1,5 @@
-// An await inside a switch on an int: its two case keys become one there. Without that it would compile, and
-// the function would end silently when it is resumed.
+// An await inside a switch on an int: its two case keys become one there. Otherwise this would
+// compile, and the function would end silently when it is resumed.
 // MUST FAIL
 // gcc: error: duplicate case value
 // clang: error: duplicate case value

@@ -1,4 +1,4 @@
-// Two awaits on one line would share their place to resume.
+// Two awaits on one line would share their resume point.
 // MUST FAIL
 // gcc: error: duplicate case value
 // clang: error: duplicate case value

@@ -1,4 +1,4 @@
-// An array of variable length in the scope of an await.
+// A variable-length array in the scope of an await.
 // MUST FAIL
 // gcc: error: switch jumps into scope of identifier with variably modified type
 // clang: error: cannot jump from switch statement to this case label

@@ -9,7 +9,7 @@ struct pair {
 
 static AW_WATCH(struct pair) watched;
 static AW_BROADCAST(struct pair) broadcast;
-static AW_BROADCAST_ROOM(struct pair, 3) room;
+static AW_BROADCAST_STORAGE(struct pair, 3) room;
 
 AW_ASYNC(int, follows, struct pair p; aw_watch_receiver w; aw_broadcast_receiver b;
          aw_watch_future changed; aw_broadcast_future recv;) {

@@ -17,7 +17,7 @@ static bool swap(void *value, void *) {
 int main() {
     AW_WATCH(pair) w;
     AW_BROADCAST(pair) b;
-    AW_BROADCAST_ROOM(pair, 3) room;
+    AW_BROADCAST_STORAGE(pair, 3) room;
     pair p = {1, 2};
     aw_watch_init(&w, &p);
     aw_watch_receiver r = aw_watch_subscribe(&w);

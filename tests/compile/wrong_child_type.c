@@ -1,4 +1,4 @@
-// A future that is not of the type of the member which is to hold it.
+// The future and the member that holds it have different types.
 // MUST FAIL
 // gcc: error: incompatible types when assigning to type 'aw_yield'.* from type 'struct child'
 // clang: error: assigning to 'aw_yield'.* from incompatible type 'struct child'

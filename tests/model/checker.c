@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model checker itself: what it explores, what it finds, and what it says. */
+ * The model checker itself: what it explores, what it finds, and what it reports. */
 #include "support/model.h"
 
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ static void setup(void) {
     shared = NULL;
 }
 
-/* ---- Every schedule --------------------------------------------------------------------------- */
+/* ---- Every schedule -------------------------------------------------------------------------- */
 
 static void store_twice(void) {
     aw__store_relaxed(&x, 1u);
@@ -76,7 +76,7 @@ static void depend_on_the_past(void) {
 MODEL_BROKEN(a_variable_that_setup_forgets_is_noticed, "does setup set everything", .setup = setup,
              .threads = {depend_on_the_past})
 
-/* ---- Data races ------------------------------------------------------------------------------- */
+/* ---- Data races ------------------------------------------------------------------------------ */
 
 static void write_data(void) {
     model_write(&data, 1);
@@ -121,7 +121,7 @@ MODEL_BROKEN(plain_code_that_says_nothing_is_seen_too, "data race", .setup = set
              .threads = {write_first, read_first})
 #endif
 
-/* A location that is written plainly by the only one who has it, and passed on, begins anew. */
+/* A location that is written plainly by its only owner, and then passed on, starts anew. */
 static void renew(void) {
     aw__store_relaxed(&word, 1u);
     aw__store_relaxed(&word, 2u);
@@ -133,7 +133,7 @@ static void use_renewed(void) {
 }
 MODEL(a_plain_write_begins_a_location_anew, .setup = setup, .threads = {renew, use_renewed})
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void setup_block(void) {
     setup();
@@ -175,7 +175,7 @@ MODEL_BROKEN(a_second_free_is_found, "freed before", .setup = setup_block,
 MODEL_BROKEN(a_leak_is_found, "model_allocated() == 0", .setup = setup_block,
              .threads = {keep, keep}, .check = is_freed)
 
-/* ---- Waiting ---------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 static void announce(void) {
     model_write(&data, 1);
@@ -262,7 +262,7 @@ static void store_x(void) {
     aw__store_release(&x, 1u);
 }
 
-MODEL(who_spins_sees_the_store_in_the_end, .setup = setup, .threads = {spin, spin, store_x})
+MODEL(a_spinning_thread_sees_the_store_in_the_end, .setup = setup, .threads = {spin, spin, store_x})
 MODEL_BROKEN(spinning_for_nothing_is_found, "livelock: thread 0", .setup = setup,
              .threads = {spin, read_word})
 
@@ -277,7 +277,7 @@ MODEL(a_condition_is_waited_for, .setup = setup, .threads = {wait_for_two, store
 MODEL_BROKEN(a_condition_that_never_holds_is_a_deadlock, "waits at", .setup = setup,
              .threads = {wait_for_two, store_x})
 
-/* ---- Locals ----------------------------------------------------------------------------------- */
+/* ---- Locals ---------------------------------------------------------------------------------- */
 
 static _Thread_local int local;
 
@@ -295,7 +295,7 @@ static void use_local(void) {
 }
 MODEL(each_thread_has_its_own_locals, .setup = setup_local, .threads = {use_local, use_local})
 
-/* ---- What is said ----------------------------------------------------------------------------- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 static void store_data_late(void) {
     aw__store_relaxed(&x, 1u);
@@ -324,7 +324,7 @@ TEST(a_failure_tells_its_schedule_and_is_the_same_each_time) {
     free(first);
 }
 
-/* ---- Leaving out orders ----------------------------------------------------------------------- */
+/* ---- Leaving out orders ---------------------------------------------------------------------- */
 
 static void send(void) {
     model_write(&data, 1);
@@ -344,7 +344,7 @@ MODEL(a_message_with_too_much, .setup = setup, .threads = {send, receive_with_to
 MODEL_ORDERS(orders_that_matter_are_noticed, "model/checker.c", model_all_matter, &model_a_message)
 
 static const struct model_harmless y_is_harmless[] = {
-    {"receive_with_too_much", "aw__load_acquire(&y)", "acquire", "nobody stores y"}, {0}};
+    {"receive_with_too_much", "aw__load_acquire(&y)", "acquire", "y is never stored"}, {0}};
 static const struct model_harmless x_is_harmless[] = {
     {"send", "aw__store_release(&x", "release", "wrong"}, {0}};
 static const struct model_harmless z_is_harmless[] = {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * workers/idle.h under every schedule: two or three workers that look for work and sleep as worker.c does
- * it, on queues that only count, and others who push. No wake-up is lost: while somebody sleeps no task
- * waits. For that the tasks are greedy: each keeps its worker until all have begun. */
+ * os/idle.h under every schedule: two or three workers that search for work and sleep like
+ * worker.c, on queues that only count, and other threads that push. No wake-up is lost: no task
+ * waits while a worker sleeps. To show this, each task keeps its worker until all tasks have
+ * begun. */
 #include "support/model.h"
 
 #include <sched.h>
 #define sched_yield() model_yield()
 
-#define aw__lock_slow aw__lock_slow_modelled /* beside the library's */
+#define aw__lock_slow aw__lock_slow_modelled /* next to the library's */
 #include "os/lock.c"
-#include "workers/idle.h"
+#include "os/idle.h"
 
 enum { WORKERS = 3 };
 
 struct worker {
     aw__sleeper sleeper;
     uint32_t park_word;
-    uint32_t ring; /* 1: a task is in it */
+    uint32_t ring; /* 1: it contains a task */
     bool searching;
 };
 
@@ -27,9 +28,9 @@ static uint32_t incoming, ready, inject_lock, ran, stopped;
 static uint32_t monitor_asleep, monitor_word, stuck, freed;
 static bool watched; /* there is a monitor, and a task is stuck until it has looked */
 static uint32_t wanted;
-static bool spawns; /* the first task makes the second */
-/* What a worker forgets, and then somebody sleeps too long. */
-static bool forgets_to_look, forgets_to_look_idly, forgets_to_tell, forgets_what_it_hid;
+static bool spawns; /* the first task spawns the second */
+/* Steps that a worker leaves out, so that a worker sleeps too long. */
+static bool omits_check, omits_check_unless_searching, omits_notify, omits_notify_of_hidden;
 
 static void setup_tasks(uint32_t count, uint32_t tasks) {
     memset(workers, 0, sizeof workers);
@@ -38,10 +39,11 @@ static void setup_tasks(uint32_t count, uint32_t tasks) {
     monitor_asleep = monitor_word = stuck = freed = 0;
     watched = false;
     wanted = tasks;
-    spawns = forgets_to_look = forgets_to_look_idly = forgets_to_tell = forgets_what_it_hid = false;
+    spawns = omits_check = omits_check_unless_searching = omits_notify = omits_notify_of_hidden =
+        false;
 }
 
-/* ---- The queues: ring.h and inject.h without what is in them ---------------------------------- */
+/* ---- The queues: ring.h and inject.h without contents ---------------------------------------- */
 
 static void notify(void) {
     aw__sleeper *s = aw__idle_notify(&idle);
@@ -63,7 +65,8 @@ static bool take_ring(struct worker *w) {
 static bool injected(void) {
     return aw__load_seq(&incoming) || aw__load_seq(&ready);
 }
-/* One. What else there was is out of sight for a moment; then others have to be told. */
+/* Takes one task. The others are hidden for a moment, so another worker must be notified
+ * afterwards. */
 static bool take_injected(void) {
     if (!injected()) return false;
     aw__lock(&inject_lock);
@@ -75,11 +78,11 @@ static bool take_injected(void) {
     }
     if (n) aw__store_seq(&ready, n - 1);
     aw__unlock(&inject_lock);
-    if (hidden && !forgets_what_it_hid) notify();
+    if (hidden && !omits_notify_of_hidden) notify();
     return n > 0;
 }
 
-/* ---- The workers ------------------------------------------------------------------------------ */
+/* ---- The workers ----------------------------------------------------------------------------- */
 
 static bool steal(const struct worker *w) {
     for (uint32_t i = 0; i < idle.workers; i++)
@@ -93,7 +96,7 @@ static bool take(struct worker *w) {
     return steal(w);
 }
 
-static bool anything(void) {
+static bool any_task(void) {
     if (injected()) return true;
     for (uint32_t i = 0; i < idle.workers; i++)
         if (aw__load_seq(&workers[i].ring)) return true;
@@ -102,8 +105,8 @@ static bool anything(void) {
 
 static void park(struct worker *w) {
     bool last = aw__idle_park(&idle, &w->sleeper, w->searching);
-    if (forgets_to_look || (forgets_to_look_idly && !w->searching)) last = false;
-    if (!(last && anything()) && !aw__load_acquire(&stopped)) model_park(&w->park_word);
+    if (omits_check || (omits_check_unless_searching && !w->searching)) last = false;
+    if (!(last && any_task()) && !aw__load_acquire(&stopped)) model_park(&w->park_word);
     w->searching = aw__idle_unpark(&idle, &w->sleeper);
     if (watched && aw__load_seq(&monitor_asleep)) model_unpark(&monitor_word);
 }
@@ -146,13 +149,13 @@ static void work(void) {
         }
         if (w->searching) {
             w->searching = false;
-            if (aw__idle_found(&idle) && !forgets_to_tell) notify();
+            if (aw__idle_found(&idle) && !omits_notify) notify();
         }
         run(w);
     }
 }
 
-/* As aw__monitor_main: while a worker is awake it looks from time to time. */
+/* Like aw__monitor_main: looks from time to time while a worker is awake. */
 static void watch(void) {
     while (!aw__load_relaxed(&freed)) {
         aw__store_seq(&monitor_asleep, 1u);
@@ -166,7 +169,7 @@ static void watch(void) {
     }
 }
 
-/* ---- The others ------------------------------------------------------------------------------- */
+/* ---- The other threads ----------------------------------------------------------------------- */
 
 static void push(void) {
     push_incoming(1);
@@ -180,8 +183,8 @@ static void push_two_at_once(void) {
     push_incoming(2);
     notify();
 }
-/* For a pinned task, or a timer: that one must look, whoever else is awake. */
-static void alarm_first(void) {
+/* For a pinned task or a timer: this worker must look, whichever others are awake. */
+static void unpark_first(void) {
     push();
     model_unpark(&workers[0].park_word);
 }
@@ -196,7 +199,7 @@ static void setup_watched(void) {
 static void setup_three(void) {
     setup_tasks(3, 2);
 }
-/* The first worker has a task, which makes another one. */
+/* The first worker has a task, which spawns another one. */
 static void setup_spawning(void) {
     setup_tasks(2, 2);
     spawns = true;
@@ -207,7 +210,7 @@ static void setup_spawning_of_three(void) {
     spawns = true;
     workers[0].ring = 1;
 }
-/* Those who search are counted, and nobody is in the list. */
+/* The searchers are counted, and no worker is in the list. */
 static void the_counts_are_right(void) {
     uint32_t searching = 0;
     for (int i = 0; i < WORKERS; i++) {
@@ -223,7 +226,7 @@ MODEL(two_tasks_from_two_threads_get_a_worker_each, .setup = setup_two,
       .stale = 1)
 MODEL(two_tasks_from_one_thread_get_a_worker_each, .setup = setup_two,
       .threads = {work, work, push_twice}, .check = the_counts_are_right, .stale = 1)
-MODEL(what_was_out_of_sight_for_a_moment_gets_a_worker, .setup = setup_two,
+MODEL(tasks_that_were_hidden_for_a_moment_get_a_worker, .setup = setup_two,
       .threads = {work, work, push_two_at_once}, .check = the_counts_are_right, .stale = 1)
 MODEL(what_a_worker_pushes_gets_another_one, .setup = setup_spawning, .threads = {work, work},
       .check = the_counts_are_right, .preemptions = 3)
@@ -233,43 +236,44 @@ MODEL(three_workers_do_not_trust_each_other_too_much, .setup = setup_three,
       .threads = {work, work, work, push_twice}, .check = the_counts_are_right, .preemptions = 1,
       .stale = 1)
 MODEL(a_worker_may_be_woken_for_another_reason, .setup = setup_two,
-      .threads = {work, work, push, alarm_first}, .check = the_counts_are_right, .preemptions = 1,
+      .threads = {work, work, push, unpark_first}, .check = the_counts_are_right, .preemptions = 1,
       .stale = 1)
 
 MODEL(the_monitor_does_not_sleep_while_a_worker_is_stuck, .setup = setup_watched,
       .threads = {work, watch, push}, .check = the_counts_are_right)
 
-/* ---- Mistakes --------------------------------------------------------------------------------- */
+/* ---- Mistakes -------------------------------------------------------------------------------- */
 
-static void setup_not_looking(void) {
+static void setup_without_check(void) {
     setup_two();
-    forgets_to_look = true;
+    omits_check = true;
 }
-static void setup_not_looking_idly(void) {
+static void setup_without_check_unless_searching(void) {
     setup_two();
-    forgets_to_look_idly = true;
+    omits_check_unless_searching = true;
 }
-static void setup_not_telling(void) {
+static void setup_without_notify(void) {
     setup_two();
-    forgets_to_tell = true;
+    omits_notify = true;
 }
-static void setup_hiding(void) {
+static void setup_without_notify_of_hidden(void) {
     setup_two();
-    forgets_what_it_hid = true;
+    omits_notify_of_hidden = true;
 }
 
-MODEL_BROKEN(who_does_not_look_before_it_sleeps_misses_a_task, "deadlock",
-             .setup = setup_not_looking, .threads = {work, work, push_twice})
-MODEL_BROKEN(who_was_not_allowed_to_search_looks_too_when_nobody_does, "deadlock",
-             .setup = setup_not_looking_idly, .threads = {work, work, push_twice})
-MODEL_BROKEN(the_last_searcher_who_finds_a_task_has_to_tell_another, "deadlock",
-             .setup = setup_not_telling, .threads = {work, work, push_twice})
-MODEL_BROKEN(who_takes_tasks_out_of_sight_has_to_tell_another, "deadlock", .setup = setup_hiding,
-             .threads = {work, work, push_two_at_once}, .preemptions = 4)
+MODEL_BROKEN(a_worker_that_does_not_check_before_it_sleeps_misses_a_task, "deadlock",
+             .setup = setup_without_check, .threads = {work, work, push_twice})
+MODEL_BROKEN(a_worker_that_may_not_search_must_check_too_if_none_searches, "deadlock",
+             .setup = setup_without_check_unless_searching, .threads = {work, work, push_twice})
+MODEL_BROKEN(the_last_searcher_that_finds_a_task_must_notify_another, "deadlock",
+             .setup = setup_without_notify, .threads = {work, work, push_twice})
+MODEL_BROKEN(a_worker_that_hides_tasks_must_notify_another, "deadlock",
+             .setup = setup_without_notify_of_hidden, .threads = {work, work, push_two_at_once},
+             .preemptions = 4)
 
-/* ---- Orders ----------------------------------------------------------------------------------- */
+/* ---- Orders ---------------------------------------------------------------------------------- */
 
-/* Smaller ones: an order that is missing shows in them as well. */
+/* Smaller models: a missing order shows in them, too. */
 static void setup_one(void) {
     setup_tasks(1, 1);
 }
@@ -278,37 +282,38 @@ MODEL(one_worker_does_not_miss_a_push, .setup = setup_one, .threads = {work, pus
 MODEL(two_workers_do_not_miss_two_pushes, .setup = setup_two, .threads = {work, work, push_twice},
       .check = the_counts_are_right, .preemptions = 1)
 
-/* Only numbers are passed on here, so what matters is seq_cst: of the push and the look at who sleeps,
- * against that of going to sleep and the look at the queues; and of waking up, for the monitor. The list
- * is guarded by the lock, a token by the word that is parked on, and what is in the queues is not the
- * business of this file. */
+/* Only numbers are passed on here, so seq_cst is what matters: of the push and the check for
+ * sleepers, against falling asleep and the check of the queues; and of waking up, for the
+ * monitor. The list is guarded by the lock, a token by its park word. The contents of the queues
+ * are not part of this file. */
 static const struct model_harmless harmless[] = {
     {"aw__idle_notify", "aw__load_seq(", "acquire", "the list is read under the lock"},
     {"aw__idle_notify", "aw__fetch_add_seq(", "acquire", "likewise"},
     {"aw__idle_notify", "aw__fetch_add_seq(", "release", "likewise"},
     {"aw__idle_search", "aw__fetch_add_seq(", "acquire", "a number"},
     {"aw__idle_search", "aw__fetch_add_seq(", "release", "a number"},
-    {"aw__idle_search", "aw__fetch_add_seq(", "seq_cst", "who misses a searcher wakes one more"},
+    {"aw__idle_search", "aw__fetch_add_seq(", "seq_cst",
+     "a push that misses a searcher wakes one more"},
     {"aw__idle_found", "aw__fetch_add_seq(", "acquire", "a number"},
     {"aw__idle_found", "aw__fetch_add_seq(", "release",
-     "what he has moved was pushed with seq_cst"},
+     "what it has moved was pushed with seq_cst"},
     {"aw__idle_found", "aw__fetch_add_seq(", "seq_cst",
-     "who pushes and still sees him search has pushed before the next one goes to sleep, which is "
-     "seq_cst: and either that one looks, or the last to find something tells another"},
+     "a push that still sees it search comes before the next worker falls asleep, which is "
+     "seq_cst: either that worker checks, or the last searcher to find a task notifies"},
     {"aw__idle_park", "aw__fetch_add_seq(", "acquire", "the list is read under the lock"},
     {"aw__idle_park", "aw__fetch_add_seq(", "release", "likewise"},
     {"aw__idle_unpark", "aw__fetch_add_seq(", "acquire", "likewise"},
     {"aw__idle_unpark", "aw__fetch_add_seq(", "release", "likewise"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_sleeping, "workers/idle.h", harmless,
-             &model_one_worker_does_not_miss_a_push, &model_two_workers_do_not_miss_two_pushes,
+MODEL_ORDERS(the_orders_of_sleeping, "os/idle.h", harmless, &model_one_worker_does_not_miss_a_push,
+             &model_two_workers_do_not_miss_two_pushes,
              &model_what_a_worker_pushes_gets_another_one,
              &model_the_monitor_does_not_sleep_while_a_worker_is_stuck)
 
-/* Those of the queues that the headers have for this file's sake. */
+/* Orders of the queues that the headers have for the sake of idle.h. */
 static const struct model_harmless of_queues[] = {
-    {"push_incoming", "aw__cas_seq(", "acquire", "there is nothing in these queues"},
+    {"push_incoming", "aw__cas_seq(", "acquire", "these queues have no contents"},
     {"push_incoming", "aw__cas_seq(", "release", "likewise"},
     {"push_incoming", "aw__cas_seq(", "failure", "likewise"},
     {"push_ring", "aw__store_seq(", "release", "likewise"},
@@ -317,20 +322,20 @@ static const struct model_harmless of_queues[] = {
     {"take_ring", "aw__cas(", "release", "likewise"},
     {"take_ring", "aw__cas(", "failure", "likewise"},
     {"injected", "aw__load_seq(", "acquire", "likewise"},
-    {"take_injected", "aw__exchange(", "acquire", "there is nothing in these queues"},
+    {"take_injected", "aw__exchange(", "acquire", "these queues have no contents"},
     {"take_injected", "aw__exchange(", "release", "likewise"},
     {"take_injected", "aw__store_seq(", "release", "likewise"},
-    {"anything", "aw__load_seq(", "acquire", "there is nothing in these queues"},
+    {"any_task", "aw__load_seq(", "acquire", "these queues have no contents"},
     {"run", "aw__store_release(", "release", "a flag, which goes with a token"},
     {"work", "aw__load_acquire(", "acquire", "likewise"},
     {"park", "aw__load_acquire(", "acquire", "likewise"},
-    {"notify", "model_unpark(", "acquire", "who wakes does nothing after that"},
+    {"notify", "model_unpark(", "acquire", "nothing follows the wake"},
     {"notify", "model_unpark(", "release", "a token; the list is guarded by the lock"},
-    {"run", "model_unpark(", "acquire", "who wakes does nothing after that"},
+    {"run", "model_unpark(", "acquire", "nothing follows the wake"},
     {"run", "model_unpark(", "release",
-     "the flag is looked at twice before it sleeps again: two old values would be needed"},
+     "the flag is read twice before it sleeps again: two old values would be needed"},
     {"park", "model_park(", "acquire", "likewise"},
-    {"park", "model_park(", "release", "who sleeps has nothing to tell"},
+    {"park", "model_park(", "release", "a sleeping worker passes on nothing"},
     {0}};
 
 MODEL_ORDERS(the_orders_of_the_queues_for_sleeping, "model/idle.c", of_queues,

@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * workers/inject.h under every schedule: what is pushed is popped once, in the order of each pusher, or it
- * was refused because the queue is closed. */
+ * sched/multi/inject.h under every schedule: each pushed task is popped once, in the order of its
+ * pusher, or was refused because the queue is closed. */
 #include "support/model.h"
 
 #include <sched.h>
 #define sched_yield() model_yield()
 
-#define aw__lock_slow aw__lock_slow_modelled /* beside the library's */
+#define aw__lock_slow aw__lock_slow_modelled /* next to the library's */
 #include "os/lock.c"
-#include "workers/inject.h"
+#include "sched/multi/inject.h"
 
 enum { TASKS = 6 };
 
 static aw__inject queue;
 static aw__task tasks[TASKS];
-static int brings[TASKS], popped[TASKS], at[TASKS], by[TASKS], counts[1 + MODEL_THREADS];
+static int data[TASKS], popped[TASKS], at[TASKS], by[TASKS], counts[1 + MODEL_THREADS];
 static bool pushed[TASKS], refused[TASKS];
 
 static void setup(void) {
     queue = (aw__inject){0};
     memset(tasks, 0, sizeof tasks);
-    memset(brings, 0, sizeof brings);
+    memset(data, 0, sizeof data);
     memset(popped, 0, sizeof popped);
     memset(pushed, 0, sizeof pushed);
     memset(refused, 0, sizeof refused);
     memset(counts, 0, sizeof counts);
 }
 
-/* ---- The threads ------------------------------------------------------------------------------ */
+/* ---- The threads ----------------------------------------------------------------------------- */
 
-/* The tasks from first to last, as a list. */
+/* Pushes the tasks from first to last, as a list. */
 static bool push(int first, int last) {
     for (int i = first; i <= last; i++) {
-        model_write(&brings[i], i + 1);
-        tasks[i].next = i < last ? &tasks[i + 1] : &tasks[0]; /* the last one's is anything */
+        model_write(&data[i], i + 1);
+        tasks[i].next = i < last ? &tasks[i + 1] : &tasks[0]; /* the last link may be anything */
     }
     bool open = aw__inject_push(&queue, &tasks[first], &tasks[last]);
     for (int i = first; i <= last; i++)
@@ -45,12 +45,12 @@ static bool push(int first, int last) {
 static void take(const aw__task *t) {
     long i = t - tasks;
     model_check(i >= 0 && i < TASKS);
-    model_check(model_read(&brings[i]) == i + 1);
+    model_check(model_read(&data[i]) == i + 1);
     popped[i]++;
     by[i] = model_self();
     at[i] = counts[1 + model_self()]++;
 }
-/* One, and at most so many more. */
+/* Takes one task, and up to `more` others. */
 static bool pop(uint32_t more) {
     aw__task *rest, *t = aw__inject_pop(&queue, more, &rest);
     if (!t) {
@@ -90,12 +90,12 @@ static void pop_three_times(void) {
     for (int i = 0; i < 3; i++)
         pop(1);
 }
-static void close_and_look(void) {
+static void close_and_push(void) {
     aw__inject_close(&queue);
     model_check(!push(5, 5));
 }
 
-/* ---- Promises --------------------------------------------------------------------------------- */
+/* ---- Promises -------------------------------------------------------------------------------- */
 
 static void each_is_popped_or_refused(void) {
     while (pop(1)) {
@@ -103,7 +103,7 @@ static void each_is_popped_or_refused(void) {
     model_check(aw__inject_is_empty(&queue) && !queue.lock);
     for (int i = 0; i < TASKS; i++)
         model_check(popped[i] == pushed[i] && !(pushed[i] && refused[i]));
-    /* Of one pusher, in its order: among those that were popped by one thread. */
+    /* The tasks of one pusher are in order, if the same thread popped them. */
     for (int i = 0; i < TASKS; i++)
         for (int k = i + 1; k < TASKS; k++)
             if (i / 3 == k / 3 && pushed[i] && pushed[k] && by[i] == by[k])
@@ -117,15 +117,15 @@ MODEL(two_threads_pop_each_task_once, .setup = setup,
       .threads = {pop_twice, pop_twice, push_one_then_two, push_one},
       .check = each_is_popped_or_refused, .stale = 1)
 MODEL(what_comes_after_the_end_is_refused_and_what_came_before_can_be_popped, .setup = setup,
-      .threads = {close_and_look, push_one_then_two, pop_twice}, .check = each_is_popped_or_refused)
+      .threads = {close_and_push, push_one_then_two, pop_twice}, .check = each_is_popped_or_refused)
 MODEL(the_end_may_come_between_two_pushers, .setup = setup,
-      .threads = {close_and_look, push_one_then_two, push_two}, .check = each_is_popped_or_refused)
+      .threads = {close_and_push, push_one_then_two, push_two}, .check = each_is_popped_or_refused)
 
-/* ---- A glance --------------------------------------------------------------------------------- */
+/* ---- Checking for tasks ---------------------------------------------------------------------- */
 
 static uint32_t told;
 
-static void setup_glance(void) {
+static void setup_told(void) {
     setup();
     told = 0;
 }
@@ -133,20 +133,20 @@ static void push_and_tell(void) {
     push(0, 2);
     aw__store_release(&told, 1u);
 }
-/* Two of them stay, and were never out of sight. */
+/* Two of the tasks stay. */
 static void pop_one_of_three(void) {
     push_and_tell();
     pop(0);
     pop(0);
 }
-static void glance(void) {
+static void check_not_empty(void) {
     if (aw__load_acquire(&told)) model_check(!aw__inject_is_empty(&queue));
 }
 static void pop_one(void) {
     pop(0);
 }
 static void setup_ready(void) {
-    setup_glance();
+    setup_told();
     push(0, 2);
     pop(0);
     told = 1;
@@ -155,18 +155,19 @@ static void close_it(void) {
     aw__inject_close(&queue);
 }
 
-MODEL(a_queue_with_a_task_does_not_look_empty, .setup = setup_glance,
-      .threads = {push_and_tell, glance, glance})
-MODEL(what_is_ready_stays_in_sight, .setup = setup_ready, .threads = {pop_one, glance, close_it})
-/* That is why a worker which takes some tells others afterwards, when it leaves any: see idle.c. */
-MODEL_BROKEN(what_is_turned_around_is_out_of_sight_for_a_moment, "is_empty", .setup = setup_glance,
-             .threads = {pop_one_of_three, glance})
+MODEL(a_queue_with_a_task_does_not_look_empty, .setup = setup_told,
+      .threads = {push_and_tell, check_not_empty, check_not_empty})
+MODEL(what_is_ready_stays_in_sight, .setup = setup_ready,
+      .threads = {pop_one, check_not_empty, close_it})
+/* So a worker that takes tasks and leaves some must notify afterwards: see idle.c. */
+MODEL_BROKEN(tasks_are_out_of_sight_while_they_are_reversed, "is_empty", .setup = setup_told,
+             .threads = {pop_one_of_three, check_not_empty})
 
-/* ---- Mistakes --------------------------------------------------------------------------------- */
+/* ---- Mistakes -------------------------------------------------------------------------------- */
 
-/* The stack is taken before the lock: who comes second may serve the newer ones first. */
+/* Takes the stack before the lock: a second thread may serve newer tasks first. */
 static void pop_without_lock(void) {
-    aw__task *t = aw__inject_turn(aw__exchange(&queue.incoming, (aw__task *)NULL));
+    aw__task *t = aw__mpsc_take(&queue.incoming, next);
     if (!t) return;
     aw__lock(&queue.lock);
     for (aw__task *next; t; t = next) {
@@ -177,44 +178,44 @@ static void pop_without_lock(void) {
     aw__unlock(&queue.lock);
     pop(1);
 }
-static void push_without_looking(void) {
+static void push_without_check(void) {
     aw__task *head = aw__load_acquire(&queue.incoming), *t = &tasks[3];
-    model_write(&brings[3], 4);
+    model_write(&data[3], 4);
     pushed[3] = true;
-    t->next = head == AW__INJECT_CLOSED ? NULL : head;
-    while (!aw__cas_seq(&queue.incoming, &head, t))
-        t->next = head;
+    do
+        t->next = head == AW__INJECT_CLOSED ? NULL : head;
+    while (!aw__cas_seq(&queue.incoming, &head, t));
 }
 
 MODEL_BROKEN(without_the_lock_the_order_is_lost, "at[i] < at[k]", .setup = setup,
              .threads = {pop_without_lock, push_one_then_two}, .check = each_is_popped_or_refused)
-MODEL_BROKEN(who_does_not_look_for_the_end_opens_it_again, "!push(5, 5)", .setup = setup,
-             .threads = {close_and_look, push_without_looking}, .check = each_is_popped_or_refused)
+MODEL_BROKEN(a_push_that_ignores_the_close_reopens_the_queue, "!push(5, 5)", .setup = setup,
+             .threads = {close_and_push, push_without_check}, .check = each_is_popped_or_refused)
 
-/* ---- Orders ----------------------------------------------------------------------------------- */
+/* ---- Orders ---------------------------------------------------------------------------------- */
 
-/* A task is passed on from the push (release) to the exchange that takes the stack (acquire), and from
- * there on under the lock. */
+/* A task is passed on from the push (release) to the exchange that takes the stack (acquire),
+ * and from there on under the lock. */
 static const struct model_harmless harmless[] = {
-    {"aw__inject_push", "aw__load_acquire(", "acquire", "what it is pushed onto is not looked at"},
+    {"aw__inject_push", "aw__load_acquire(", "acquire", "what it is pushed onto is not read"},
     {"aw__inject_push", "aw__cas_seq(", "acquire", "likewise"},
     {"aw__inject_push", "aw__cas_seq(", "failure", "likewise"},
     {"aw__inject_push", "aw__cas_seq(", "seq_cst",
-     "for who then looks whether somebody sleeps: see idle.c"},
+     "for the check for sleepers that follows: see idle.c"},
     {"aw__inject_pop", "aw__load_acquire(", "acquire", "the exchange that follows takes it"},
-    {"aw__inject_pop", "aw__exchange(", "release", "NULL brings nothing"},
+    {"aw__inject_pop", "aw__exchange(", "release", "NULL passes on nothing"},
     {"aw__inject_pop", "aw__store_seq(", "release", "tasks are taken under the lock"},
     {"aw__inject_pop", "aw__store_seq(", "seq_cst",
-     "for who looks once more before it sleeps: see idle.c"},
-    {"aw__inject_close", "aw__exchange(", "release", "CLOSED brings nothing"},
+     "for the last check before a worker sleeps: see idle.c"},
+    {"aw__inject_close", "aw__exchange(", "release", "CLOSED passes on nothing"},
     {"aw__inject_close", "aw__store_seq(", "release", "tasks are taken under the lock"},
-    {"aw__inject_close", "aw__store_seq(", "seq_cst", "nobody sleeps for it at the end"},
-    {"aw__inject_is_empty", "aw__load_seq(", "acquire", "a glance takes nothing"},
+    {"aw__inject_close", "aw__store_seq(", "seq_cst", "no worker sleeps for it at the end"},
+    {"aw__inject_is_empty", "aw__load_seq(", "acquire", "the check takes nothing"},
     {"aw__inject_is_empty", "aw__load_seq(", "seq_cst",
-     "for who looks once more before it sleeps: see idle.c"},
+     "for the last check before a worker sleeps: see idle.c"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_the_inject_queue, "workers/inject.h", harmless,
+MODEL_ORDERS(the_orders_of_the_inject_queue, "sched/multi/inject.h", harmless,
              &model_what_two_threads_push_is_popped_once_in_the_order_of_each,
              &model_what_comes_after_the_end_is_refused_and_what_came_before_can_be_popped,
              &model_a_queue_with_a_task_does_not_look_empty, &model_what_is_ready_stays_in_sight)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model checker itself, by the small programs that tell memory models apart: what must not happen
- * never does, and what may happen is found. */
+ * The model checker itself, by litmus tests: what is forbidden never happens, and what is
+ * allowed is found. */
 #include "support/model.h"
 
 static uint32_t x, y, z, seen[4];
@@ -13,7 +13,7 @@ static void setup(void) {
     memset(seen, 0, sizeof seen);
 }
 
-/* ---- Message passing -------------------------------------------------------------------------- */
+/* ---- Message passing ------------------------------------------------------------------------- */
 
 static void send(void) {
     model_write(&data, 1);
@@ -36,7 +36,7 @@ MODEL_BROKEN(a_message_is_not_passed_by_a_relaxed_store, "data race", .setup = s
 MODEL_BROKEN(a_message_is_not_passed_by_a_relaxed_load, "data race", .setup = setup,
              .threads = {send, receive_relaxed})
 
-/* The same without plain data: it is the old value of y that gives it away. */
+/* The same without plain data: the old value of y shows it. */
 static void store_both(void) {
     aw__store_relaxed(&y, 1u);
     aw__store_release(&x, 1u);
@@ -58,7 +58,7 @@ MODEL_BROKEN(relaxed_stores_are_seen_in_any_order, "== 1", .setup = setup,
 MODEL_BROKEN(relaxed_loads_are_done_in_any_order, "== 1", .setup = setup,
              .threads = {store_both, load_both_relaxed})
 
-/* ---- Fences ----------------------------------------------------------------------------------- */
+/* ---- Fences ---------------------------------------------------------------------------------- */
 
 static void send_by_fence(void) {
     model_write(&data, 1);
@@ -81,7 +81,7 @@ MODEL(a_fence_passes_a_message_to_an_acquire, .setup = setup, .threads = {send_b
 MODEL_BROKEN(a_fence_does_not_cover_what_comes_after_it, "data race", .setup = setup,
              .threads = {send_before_fence, receive})
 
-/* ---- Release sequences ------------------------------------------------------------------------ */
+/* ---- Release sequences ----------------------------------------------------------------------- */
 
 static void add_relaxed(void) {
     aw__fetch_add_relaxed(&x, 1u);
@@ -98,7 +98,7 @@ MODEL(a_read_modify_write_goes_on_with_a_release_sequence, .setup = setup,
 MODEL_BROKEN(a_store_ends_a_release_sequence, "data race", .setup = setup,
              .threads = {send, overwrite, receive_two})
 
-/* What one thread learned it passes on. */
+/* A thread passes on what it has learned. */
 static void relay(void) {
     if (aw__load_acquire(&x)) aw__store_release(&y, 1u);
 }
@@ -108,7 +108,7 @@ static void receive_relayed(void) {
 
 MODEL(happens_before_is_transitive, .setup = setup, .threads = {send, relay, receive_relayed})
 
-/* ---- Store buffering -------------------------------------------------------------------------- */
+/* ---- Store buffering ------------------------------------------------------------------------- */
 
 #define BUFFERING(name, store, between, load)                                                      \
     static void name##_x(void) {                                                                   \
@@ -144,11 +144,11 @@ MODEL(seq_cst_operations_are_not_buffered, .setup = setup, .threads = {seq_x, se
 MODEL_BROKEN(one_seq_cst_thread_is_not_enough, "seen[0] || seen[1]", .setup = setup,
              .threads = {seq_x, ordered_y}, .check = one_is_seen)
 
-/* A fence on one side, operations on the other: in one order with each other. */
+/* A fence on one side, operations on the other: they are ordered with each other. */
 MODEL(a_fence_and_seq_cst_operations_are_in_one_order, .setup = setup, .threads = {fenced_x, seq_y},
       .check = one_is_seen)
 
-/* ---- Independent reads of independent writes -------------------------------------------------- */
+/* ---- Independent reads of independent writes ------------------------------------------------- */
 
 #define READERS(name, load)                                                                        \
     static void name##_xy(void) {                                                                  \
@@ -184,7 +184,7 @@ MODEL_BROKEN(two_readers_may_see_two_stores_in_different_orders, "!seen[1]", .se
 MODEL(two_readers_see_seq_cst_stores_in_one_order, .setup = setup,
       .threads = {seq_store_x, seq_store_y, seq_read_xy, seq_read_yx}, .check = readers_agree)
 
-/* ---- Coherence -------------------------------------------------------------------------------- */
+/* ---- Coherence ------------------------------------------------------------------------------- */
 
 static void count_to_two(void) {
     aw__store_relaxed(&x, 1u);
@@ -199,7 +199,7 @@ static void write_and_read(void) {
     uint32_t now = aw__load_relaxed(&x);
     model_check(now != 0);
 }
-/* What another thread has read before it told us is not forgotten. */
+/* A value that another thread has read before it signalled is not forgotten. */
 static void read_and_tell(void) {
     model_write(&data, (int)aw__load_relaxed(&x));
     aw__store_release(&y, 1u);
@@ -211,7 +211,7 @@ static void read_an_old_value(void) {
     if (aw__load_relaxed(&x) == 2) seen[0] = 1;
     if (aw__load_relaxed(&x) == 1 && model_self() == 1) seen[1] = 1;
 }
-static void saw_no_one(void) {
+static void saw_no_old_value(void) {
     model_check(!seen[1]);
 }
 
@@ -222,13 +222,13 @@ MODEL(nothing_older_than_the_own_store_is_read, .setup = setup,
 MODEL(what_another_has_read_does_not_go_back, .setup = setup,
       .threads = {count_to_two, read_and_tell, read_when_told})
 MODEL_BROKEN(old_values_are_seen_without_any_preemption, "!seen[1]", .setup = setup,
-             .threads = {count_to_two, read_an_old_value}, .check = saw_no_one,
+             .threads = {count_to_two, read_an_old_value}, .check = saw_no_old_value,
              .preemptions = MODEL_NONE, .stale = 2)
 MODEL(no_old_value_is_seen_when_none_is_allowed, .setup = setup,
-      .threads = {count_to_two, read_an_old_value}, .check = saw_no_one, .preemptions = MODEL_NONE,
-      .stale = MODEL_NONE)
+      .threads = {count_to_two, read_an_old_value}, .check = saw_no_old_value,
+      .preemptions = MODEL_NONE, .stale = MODEL_NONE)
 
-/* ---- Compare-and-swap ------------------------------------------------------------------------- */
+/* ---- Compare-and-swap ------------------------------------------------------------------------ */
 
 static void increment_by_cas(void) {
     uint32_t old = aw__load_relaxed(&x);
@@ -250,7 +250,7 @@ MODEL(no_increment_is_lost, .setup = setup, .threads = {increment, increment_by_
 MODEL_BROKEN(a_load_and_a_store_lose_an_increment, "x == 3", .setup = setup,
              .threads = {increment, increment_by_store, increment}, .check = is_three)
 
-/* One that fails says what was there some time ago. */
+/* A failing compare-and-swap may report an old value. */
 static void change_twice(void) {
     aw__store_relaxed(&x, 1u);
     aw__store_relaxed(&x, 2u);
@@ -269,7 +269,7 @@ MODEL_BROKEN(a_compare_and_swap_may_fail_for_an_old_value, "!seen[1]", .setup = 
              .threads = {change_twice, fail_to_swap}, .check = not_the_first,
              .preemptions = MODEL_NONE)
 
-/* ---- What is not modelled --------------------------------------------------------------------- */
+/* ---- Not modelled ---------------------------------------------------------------------------- */
 
 static void load_then_store_x(void) {
     seen[0] = aw__load_relaxed(&y);
@@ -282,11 +282,11 @@ static void load_then_store_y(void) {
 static void not_from_the_future(void) {
     model_check(!seen[0] || !seen[1]);
 }
-/* C11 allows it, and some processors do it. */
+/* C11 allows this, and some processors do it. */
 MODEL(load_buffering_is_not_modelled, .setup = setup,
       .threads = {load_then_store_x, load_then_store_y}, .check = not_from_the_future)
 
-/* ---- Peterson's lock -------------------------------------------------------------------------- */
+/* ---- Peterson's lock ------------------------------------------------------------------------- */
 
 static uint32_t wants[2], turn;
 

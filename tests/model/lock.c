@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * core/lock.h under every schedule. */
+ * os/lock.h under every schedule. */
 #include "support/model.h"
 
 #include <sched.h>
 #define sched_yield() model_yield()
 
-#define aw__lock_slow aw__lock_slow_modelled /* beside the library's */
-#include "core/lock.h"
+#define aw__lock_slow aw__lock_slow_modelled /* next to the library's */
+#include "os/lock.h"
 #include "os/lock.c"
 
 static uint32_t lock;
@@ -37,7 +37,7 @@ MODEL(the_lock_can_be_taken_again, .setup = setup, .threads = {add, add_twice}, 
 
 static const struct model_harmless harmless[] = {
     {"aw__lock", "aw__exchange(lock, 1u)", "release",
-     "who takes the lock has nothing to tell; what the holder before passes on goes on through the "
+     "taking the lock passes on nothing; what the previous holder passes on continues through the "
      "exchange, whatever its order"},
     {"aw__lock_slow_modelled", "aw__exchange(lock, 1u)", "release", "likewise"},
     {0}};

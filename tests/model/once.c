@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sync/once.c under every schedule: one makes it, who gives up hands over, and who sees that it is done sees the value. */
+ * sync/once.c under every schedule: there is one maker, a maker that gives up hands over, and a
+ * thread that sees DONE sees the value. */
 #include "support/model.h"
 
 #define AW__WAKES 1
@@ -39,7 +40,7 @@ static void enter_and_make(void) {
 static void enter_and_give_up(void) {
     enter(true);
 }
-static void hurry(void) {
+static void enter_or_cancel(void) {
     aw_once_future *f = &futures[model_self()];
     *f = aw_once_enter(&cell);
     if (poll_once(&f->future) == AW_PENDING && cancel_once(&f->future) == AW_CANCELLED) return;
@@ -49,17 +50,17 @@ static void look_at_it(void) {
     if (aw_once_is_done(&cell.once)) model_check(model_read(&cell.value) == 5);
 }
 static void it_is_made(void) {
-    model_check(cell.once.state == DONE && cell.value == 5);
+    model_check(cell.once.state == ONCE_DONE && cell.value == 5);
     model_check(!cell.once.waiters.first && !cell.once.lock && !makers);
 }
 
 MODEL(one_makes_it_and_the_others_see_it, .setup = setup,
       .threads = {enter_and_make, enter_and_make, look_at_it}, .check = it_is_made)
-MODEL(who_gives_up_hands_over, .setup = setup,
+MODEL(a_maker_that_gives_up_hands_over, .setup = setup,
       .threads = {enter_and_make, enter_and_give_up, enter_and_make}, .check = it_is_made,
       .stale = 1)
-MODEL(who_is_cancelled_hands_over, .setup = setup,
-      .threads = {enter_and_make, hurry, enter_and_make}, .check = it_is_made, .stale = 1)
+MODEL(a_cancelled_maker_hands_over, .setup = setup,
+      .threads = {enter_and_make, enter_or_cancel, enter_and_make}, .check = it_is_made, .stale = 1)
 
 MODEL_ORDERS(the_orders_of_once, "sync/once.c", model_all_matter,
-             &model_one_makes_it_and_the_others_see_it, &model_who_gives_up_hands_over)
+             &model_one_makes_it_and_the_others_see_it, &model_a_maker_that_gives_up_hands_over)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * os/park.c under every schedule, on the modelled futex: no token is lost, and what was done before an
- * unpark is seen after the park that took its token. */
+ * os/park.c under every schedule, on the modelled futex: no token is lost, and what happened
+ * before an unpark is visible after the park that took its token. */
 #include "support/model.h"
 #include "support/model_park.h"
 
@@ -43,7 +43,8 @@ MODEL(a_token_is_never_lost, .setup = setup, .threads = {park_once, unpark_twice
 MODEL(a_token_is_taken_even_when_the_deadline_comes, .setup = setup,
       .threads = {park_for_a_while, unpark}, .check = at_most_one_token_is_left)
 
-/* One token may stand for two unparks: what was before either is seen, or the last park never ends. */
+/* One token may stand for two unparks: what happened before either is visible, or the last park
+ * never returns. */
 static uint32_t counter;
 
 static void setup_counter(void) {
@@ -83,10 +84,10 @@ MODEL(each_of_two_tokens_is_taken, .setup = setup_counter, .threads = {park_and_
 MODEL_BROKEN(two_unparks_may_leave_one_token, "deadlock", .setup = setup_counter,
              .threads = {park_again, unpark_twice})
 
-/* ---- Elsewhere --------------------------------------------------------------------------------- */
+/* ---- Sleeping elsewhere ---------------------------------------------------------------------- */
 
-/* A bell that rings until it is heard, as a descriptor of the system; the place of the bell is known when somebody
- * sleeps there. */
+/* A bell that rings until it is heard, like a readable descriptor. `bell_of` is known when a
+ * thread sleeps there. */
 static uint32_t bell;
 static uint32_t *bell_of;
 
@@ -124,18 +125,18 @@ static void sleep_until_both_have_counted(void) {
     while (aw__load_relaxed(&counter) < 2);
 }
 
-MODEL(a_token_stands_for_all_who_came_before_it_elsewhere, .setup = setup_bell_and_counter,
+MODEL(a_token_stands_for_all_unparks_before_it_elsewhere, .setup = setup_bell_and_counter,
       .threads = {sleep_until_both_have_counted, count_and_ring, count_and_ring})
-MODEL(who_sleeps_elsewhere_is_told_there, .setup = setup_bell,
+MODEL(a_thread_that_sleeps_elsewhere_is_woken_there, .setup = setup_bell,
       .threads = {sleep_by_the_bell, ring_or_unpark}, .preemptions = MODEL_UNBOUNDED)
 
-/* A token goes from the exchange that leaves it (release) to the one that takes it (acquire). */
+/* A token passes from the exchange that leaves it (release) to the one that takes it (acquire). */
 static const struct model_harmless harmless[] = {
-    {"aw__os_park", "aw__exchange(", "release", "who parks has nothing to tell who unparks"},
-    {"aw__os_park", "aw__cas(", "release", "who parks has nothing to tell who unparks"},
-    {"aw__os_park", "aw__cas(", "acquire", "EMPTY is its own"},
+    {"aw__os_park", "aw__exchange(", "release", "parking passes on nothing"},
+    {"aw__os_park", "aw__cas(", "release", "parking passes on nothing"},
+    {"aw__os_park", "aw__cas(", "acquire", "the thread itself wrote EMPTY"},
     {"aw__os_park", "aw__cas(", "failure", "the exchange that follows takes the token"},
-    {"aw__os_park_elsewhere", "aw__cas(", "acquire", "EMPTY is its own"},
+    {"aw__os_park_elsewhere", "aw__cas(", "acquire", "the thread itself wrote EMPTY"},
     {"aw__os_park_elsewhere", "aw__cas(", "failure", "the exchange that follows takes the token"},
     {"aw__os_park_elsewhere", "aw__exchange(", "release", "as in a park"},
     {"aw__os_unparked", "aw__exchange(", "release", "as in a park"},
@@ -144,5 +145,5 @@ static const struct model_harmless harmless[] = {
 MODEL_ORDERS(the_orders_of_parking, "os/park.c", harmless, &model_a_token_is_never_lost,
              &model_a_token_is_taken_even_when_the_deadline_comes,
              &model_a_token_stands_for_all_unparks_before_it, &model_each_of_two_tokens_is_taken,
-             &model_who_sleeps_elsewhere_is_told_there,
-             &model_a_token_stands_for_all_who_came_before_it_elsewhere)
+             &model_a_thread_that_sleeps_elsewhere_is_woken_there,
+             &model_a_token_stands_for_all_unparks_before_it_elsewhere)

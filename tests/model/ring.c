@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * workers/ring.h under every schedule, with four places: an owner that fills and empties its ring, and
- * others that steal from it. Each task is run once, by somebody who sees what it brings, and no place is
- * used again while a thief copies from it. */
+ * sched/multi/ring.h under every schedule, with four slots: an owner that fills and empties its
+ * ring, and thieves. Each task is run once, by a thread that sees what it passes on, and no slot
+ * is reused while a thief copies from it. */
 #include "support/model.h"
 
 #define AW__RING_SIZE 4u
-#include "runtime/task.h"
+#include "task/task_header.h"
 
-/* The places are atomic for the sake of the language only: who reads one has claimed it before. So they
- * are plain here, and any access that nothing orders is a race. */
+/* The slots are atomic only because the language requires it: a reader has claimed its slot
+ * before. So they are plain here, and an unordered access is a race. */
 #undef aw__load_relaxed
 #undef aw__store_relaxed
-#define IS_PLACE(p) __builtin_types_compatible_p(__typeof__(p), aw__task **)
+#define IS_SLOT(p) __builtin_types_compatible_p(__typeof__(p), aw__task **)
 #define aw__load_relaxed(p)                                                                        \
-    __builtin_choose_expr(IS_PLACE(p), model_read(p),                                              \
+    __builtin_choose_expr(IS_SLOT(p), model_read(p),                                               \
                           MODEL__OP(LOAD, MODEL_RELAXED, "aw__load_relaxed(" #p ")", p, 0))
 #define aw__store_relaxed(p, v)                                                                    \
     __builtin_choose_expr(                                                                         \
-        IS_PLACE(p), model_write(p, v),                                                            \
+        IS_SLOT(p), model_write(p, v),                                                             \
         (void)MODEL__OP(STORE, MODEL_RELAXED, "aw__store_relaxed(" #p ", " #v ")", p, v))
-#include "workers/ring.h"
+#include "sched/multi/ring.h"
 
-enum { TASKS = 8, RINGS = 3, FIRST = -2 }; /* the numbers wrap around while they are counted */
+enum { TASKS = 8, RINGS = 3, FIRST = -2 }; /* positions wrap around during the models */
 
 static aw__ring rings[RINGS];
 static aw__task tasks[TASKS];
-static int brings[TASKS], runs[TASKS], pushed;
+static int data[TASKS], runs[TASKS], pushed;
 
 static void setup(void) {
     memset(tasks, 0, sizeof tasks);
-    memset(brings, 0, sizeof brings);
+    memset(data, 0, sizeof data);
     memset(runs, 0, sizeof runs);
     pushed = 0;
     for (int i = 0; i < RINGS; i++) {
@@ -39,18 +39,18 @@ static void setup(void) {
     }
 }
 
-/* ---- The threads ------------------------------------------------------------------------------ */
+/* ---- The threads ----------------------------------------------------------------------------- */
 
 static void run(aw__task *t) {
     long i = t - tasks;
     model_check(i >= 0 && i < TASKS);
-    model_check(model_read(&brings[i]) == i + 1);
+    model_check(model_read(&data[i]) == i + 1);
     runs[i]++;
 }
 
-/* As aw__worker_push; what does not fit is run at once. */
+/* Like aw__worker_push; tasks that do not fit are run at once. */
 static void push(aw__ring *r, int i) {
-    model_write(&brings[i], i + 1);
+    model_write(&data[i], i + 1);
     while (!aw__ring_push(r, &tasks[i])) {
         aw__task *last = NULL, *next;
         aw__task *t = aw__ring_spill(r, &last);
@@ -67,7 +67,7 @@ static void push_next(aw__ring *r, int n) {
         push(r, pushed++);
 }
 static void run_all(aw__ring *r) {
-    for (aw__task *t; (t = aw__ring_pop(r));)
+    for (aw__task *t; (t = aw__ring_pop(r, &(uint32_t){0}));)
         run(t);
 }
 static void steal_and_run(aw__ring *from, aw__ring *into) {
@@ -84,11 +84,12 @@ static void own_six(void) {
     push_next(&rings[0], 6);
     run_all(&rings[0]);
 }
-/* Full, then half empty, then as much as fits, with a thief who may still be copying. */
+/* Fills the ring, empties half of it, and fills it again, with a thief that may still be
+ * copying. */
 static void own_in_turns(void) {
     push_next(&rings[0], 4);
     for (int i = 0; i < 2; i++) {
-        aw__task *t = aw__ring_pop(&rings[0]);
+        aw__task *t = aw__ring_pop(&rings[0], &(uint32_t){0});
         if (t) run(t);
     }
     push_next(&rings[0], 2);
@@ -98,7 +99,7 @@ static void thief(void) {
     int self = model_self();
     steal_and_run(&rings[0], &rings[self]);
 }
-static void thief_who_comes_again(void) {
+static void thief_that_comes_again(void) {
     thief();
     thief();
 }
@@ -106,7 +107,7 @@ static void thief_of_the_thief(void) {
     steal_and_run(&rings[1], &rings[2]);
 }
 
-/* ---- Promises --------------------------------------------------------------------------------- */
+/* ---- Promises -------------------------------------------------------------------------------- */
 
 static void each_has_run_once(void) {
     for (int i = 0; i < pushed; i++)
@@ -117,14 +118,14 @@ static void each_has_run_once(void) {
 
 MODEL(each_task_is_run_once_by_its_owner_or_by_one_of_two_thieves, .setup = setup,
       .threads = {own_three, thief, thief}, .check = each_has_run_once)
-MODEL(half_of_a_full_ring_is_spilled_unless_a_thief_makes_room, .setup = setup,
-      .threads = {own_six, thief_who_comes_again}, .check = each_has_run_once)
-MODEL(a_place_is_not_used_again_while_a_thief_copies, .setup = setup,
-      .threads = {own_in_turns, thief_who_comes_again}, .check = each_has_run_once)
+MODEL(half_of_a_full_ring_is_spilled_unless_a_thief_makes_space, .setup = setup,
+      .threads = {own_six, thief_that_comes_again}, .check = each_has_run_once)
+MODEL(a_slot_is_not_reused_while_a_thief_copies, .setup = setup,
+      .threads = {own_in_turns, thief_that_comes_again}, .check = each_has_run_once)
 MODEL(what_was_stolen_can_be_stolen_again, .setup = setup,
       .threads = {own_three, thief, thief_of_the_thief}, .check = each_has_run_once)
 
-/* An owner that has nothing left becomes a thief itself, while somebody still copies from its ring. */
+/* An owner without tasks becomes a thief itself, while another thief still copies from its ring. */
 static void setup_two_rings(void) {
     setup();
     push_next(&rings[0], 4);
@@ -139,62 +140,62 @@ static void all_have_run_once(void) {
     each_has_run_once();
 }
 
-MODEL(a_thief_does_not_put_its_loot_where_another_one_copies, .setup = setup_two_rings,
+MODEL(a_thief_does_not_overwrite_slots_that_another_copies, .setup = setup_two_rings,
       .threads = {run_all_then_steal, thief}, .check = all_have_run_once)
 
-/* ---- A glance --------------------------------------------------------------------------------- */
+/* ---- Checking for tasks ---------------------------------------------------------------------- */
 
 static uint32_t told;
 
-static void setup_glance(void) {
+static void setup_told(void) {
     setup();
     told = 0;
 }
 static void push_tell_and_pop_one(void) {
     push_next(&rings[0], 2);
     aw__store_release(&told, 1u);
-    run(aw__ring_pop(&rings[0]));
+    run(aw__ring_pop(&rings[0], &(uint32_t){0}));
 }
-static void glance(void) {
+static void check_not_empty(void) {
     if (aw__load_acquire(&told)) model_check(!aw__ring_is_empty(&rings[0]));
 }
 
-MODEL(a_ring_with_a_task_does_not_look_empty, .setup = setup_glance,
-      .threads = {push_tell_and_pop_one, glance, glance})
+MODEL(a_ring_with_a_task_does_not_look_empty, .setup = setup_told,
+      .threads = {push_tell_and_pop_one, check_not_empty, check_not_empty})
 
-/* ---- Mistakes --------------------------------------------------------------------------------- */
+/* ---- Mistakes -------------------------------------------------------------------------------- */
 
-/* Reads first, and then claims what may be gone. */
+/* Reads first, and then claims a slot that may have been reused. */
 static void thief_without_a_claim(void) {
     uint64_t head = aw__load_acquire(&rings[0].head);
     if (aw__load_acquire(&rings[0].tail) == (uint32_t)head) return;
-    aw__task *t = aw__load_relaxed(&rings[0].at[(uint32_t)head % AW__RING_SIZE]);
+    aw__task *t = aw__load_relaxed(&rings[0].slots[(uint32_t)head % AW__RING_SIZE]);
     if (aw__cas(&rings[0].head, &head, aw__ring_head((uint32_t)head + 1, (uint32_t)head + 1)))
         run(t);
 }
-/* Gives the places back with the claim. */
+/* Releases the slots with the claim. */
 static void thief_that_claims_for_good(void) {
     uint64_t head = aw__load_acquire(&rings[0].head);
     uint32_t real = (uint32_t)head;
     if (aw__load_acquire(&rings[0].tail) == real || real != head >> 32) return;
     if (!aw__cas(&rings[0].head, &head, aw__ring_head(real + 1, real + 1))) return;
-    run(aw__load_relaxed(&rings[0].at[real % AW__RING_SIZE]));
+    run(aw__load_relaxed(&rings[0].slots[real % AW__RING_SIZE]));
 }
 
-MODEL_BROKEN(a_place_that_is_read_before_it_is_claimed_may_be_used_again, "data race",
-             .setup = setup, .threads = {own_in_turns, thief_without_a_claim}, .preemptions = 3)
-MODEL_BROKEN(a_place_that_is_given_back_with_the_claim_may_be_used_again, "data race",
-             .setup = setup, .threads = {own_in_turns, thief_that_claims_for_good},
-             .preemptions = 3)
+MODEL_BROKEN(a_slot_that_is_read_before_it_is_claimed_may_be_reused, "data race", .setup = setup,
+             .threads = {own_in_turns, thief_without_a_claim}, .preemptions = 3)
+MODEL_BROKEN(a_slot_that_is_released_with_the_claim_may_be_reused, "data race", .setup = setup,
+             .threads = {own_in_turns, thief_that_claims_for_good}, .preemptions = 3)
 
-/* ---- Orders ----------------------------------------------------------------------------------- */
+/* ---- Orders ---------------------------------------------------------------------------------- */
 
-/* A task and its place are passed on by `tail` (release, acquire), a place comes back by `head`: from
- * the exchange that ends a theft (release) to the owner who is about to write (acquire), whatever
- * read-modify-writes are in between. `real` by itself brings nothing: it says whose a number is. */
+/* A task and its slot are passed on by `tail` (release, acquire). A slot returns by `head`: from
+ * the exchange that ends a theft (release) to the owner that is about to write (acquire),
+ * through any read-modify-writes in between. `real` alone passes on nothing: it says which
+ * thread owns a position. */
 static const struct model_harmless harmless[] = {
     {"aw__ring_push", "aw__store_seq(", "seq_cst",
-     "for who then looks whether somebody sleeps: see idle.c"},
+     "for the check for sleepers that follows: see idle.c"},
     {"aw__ring_steal", "aw__store_seq(", "seq_cst", "likewise"},
     {"aw__ring_pop", "aw__load_acquire(", "acquire", "what it takes was written by the owner"},
     {"aw__ring_pop", "aw__cas(", "acquire", "likewise"},
@@ -205,9 +206,9 @@ static const struct model_harmless harmless[] = {
     {"aw__ring_spill", "aw__cas(", "release", "the owner passes nothing on by taking"},
     {"aw__ring_spill", "aw__cas(", "failure", "it gives up"},
     {"aw__ring_steal", "aw__load_acquire(&from->head)", "acquire",
-     "the places come with tail; when that is older than head there seems to be nothing, or too much"},
+     "the slots come with tail; if that is older than head, it finds nothing, or too much"},
     {"aw__ring_steal", "aw__cas(&from->head, &head, aw__ring_head(steal, real + n))", "acquire",
-     "the places come with tail"},
+     "the slots come with tail"},
     {"aw__ring_steal", "aw__cas(&from->head, &head, aw__ring_head(steal, real + n))", "release",
      "a claim passes nothing on"},
     {"aw__ring_steal", "aw__cas(&from->head, &head, aw__ring_head(steal, real + n))", "failure",
@@ -218,14 +219,14 @@ static const struct model_harmless harmless[] = {
      "the value is for the next try"},
     {"aw__ring_is_empty", "aw__load_acquire(", "acquire",
      "an older head is further from a new tail: it looks less empty"},
-    {"aw__ring_is_empty", "aw__load_seq(", "acquire", "a glance takes nothing"},
+    {"aw__ring_is_empty", "aw__load_seq(", "acquire", "the check takes nothing"},
     {"aw__ring_is_empty", "aw__load_seq(", "seq_cst",
-     "for who looks once more before it sleeps: see idle.c"},
+     "for the last check before a worker sleeps: see idle.c"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_the_ring, "workers/ring.h", harmless,
-             &model_half_of_a_full_ring_is_spilled_unless_a_thief_makes_room,
-             &model_a_place_is_not_used_again_while_a_thief_copies,
+MODEL_ORDERS(the_orders_of_the_ring, "sched/multi/ring.h", harmless,
+             &model_half_of_a_full_ring_is_spilled_unless_a_thief_makes_space,
+             &model_a_slot_is_not_reused_while_a_thief_copies,
              &model_what_was_stolen_can_be_stolen_again,
-             &model_a_thief_does_not_put_its_loot_where_another_one_copies,
+             &model_a_thief_does_not_overwrite_slots_that_another_copies,
              &model_a_ring_with_a_task_does_not_look_empty)

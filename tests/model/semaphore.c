@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * sync/semaphore.c and sync/waiters.h under every schedule: a permit is with one at a time, none is lost, and the semaphore
- * may be freed by whoever has the last one. One waker at a time is kept for later, so that two are more than one batch. */
+ * sync/semaphore.c and future/waiters.h under every schedule: a permit has one holder at a time,
+ * none is lost, and the holder of the last one may free the semaphore. A batch of wakes holds
+ * one waker, so that two wakes need more than one batch. */
 #include "support/model.h"
 
 #define AW__WAKES 1
@@ -34,11 +35,11 @@ static aw_acquire *acquire(uint32_t permits) {
 }
 
 static void permits_are(uint32_t permits) {
-    model_check(sem->state == permits * ONE && !sem->lock);
+    model_check(sem->state == permits * SEM_PERMIT && !sem->lock);
     model_check(!sem->waiters.first && !sem->waiters.last);
 }
 
-/* ---- One permit ------------------------------------------------------------------------------- */
+/* ---- One permit ------------------------------------------------------------------------------ */
 
 static void use(void) {
     model_write(&count, model_read(&count) + 1);
@@ -51,8 +52,8 @@ static void wait_and_use(void) {
 static void try_and_use(void) {
     if (aw_semaphore_try_acquire(sem, 1) == 0) use();
 }
-/* Gives up when it would have to wait. */
-static void hurry_and_use(void) {
+/* Cancels if it would have to wait. */
+static void acquire_or_cancel_and_use(void) {
     aw_acquire *f = &futures[model_self()];
     *f = aw_semaphore_acquire(sem, 1);
     aw_poll r = poll_once(&f->future);
@@ -65,12 +66,13 @@ static void one_is_there(void) {
 
 MODEL(a_permit_is_with_one_at_a_time, .setup = setup_one,
       .threads = {wait_and_use, wait_and_use, wait_and_use}, .check = one_is_there, .stale = 1)
-MODEL(who_does_not_wait_takes_turns_too, .setup = setup_one,
+MODEL(a_permit_is_with_one_at_a_time_with_try_acquire, .setup = setup_one,
       .threads = {wait_and_use, wait_and_use, try_and_use}, .check = one_is_there, .stale = 1)
-MODEL(who_gives_up_passes_its_permit_on, .setup = setup_one,
-      .threads = {wait_and_use, hurry_and_use, wait_and_use}, .check = one_is_there, .stale = 1)
+MODEL(a_cancelled_acquire_passes_its_permit_on, .setup = setup_one,
+      .threads = {wait_and_use, acquire_or_cancel_and_use, wait_and_use}, .check = one_is_there,
+      .stale = 1)
 
-/* ---- Many ------------------------------------------------------------------------------------- */
+/* ---- Several permits ------------------------------------------------------------------------- */
 
 static void release_one(void) {
     model_check(aw_semaphore_release(sem, 1) == 0);
@@ -93,11 +95,11 @@ static void none_is_there(void) {
 
 MODEL(one_release_serves_two, .setup = setup_none,
       .threads = {acquire_one, acquire_one, release_two}, .check = none_is_there, .stale = 1)
-MODEL(who_stood_in_the_way_lets_others_go_on, .setup = setup_one,
+MODEL(a_cancelled_large_acquire_unblocks_those_behind_it, .setup = setup_one,
       .threads = {want_two_and_give_up, acquire_one, want_two_and_give_up}, .check = none_is_there,
       .stale = 1)
 
-/* What is left over when those who waited are served. */
+/* The permits that remain after the waiters were served. */
 static void write_and_release_two(void) {
     model_write(&count, 1);
     release_two();
@@ -106,10 +108,10 @@ static void try_and_look(void) {
     if (aw_semaphore_try_acquire(sem, 1) == 0) model_check(model_read(&count) == 1);
 }
 
-MODEL(what_is_left_over_brings_what_was_done_before, .setup = setup_none,
+MODEL(remaining_permits_carry_what_was_done_before_the_release, .setup = setup_none,
       .threads = {acquire_one, write_and_release_two, try_and_look}, .preemptions = 1)
 
-/* ---- Closing ---------------------------------------------------------------------------------- */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 static void acquire_or_find_closed(void) {
     int out = acquire(1)->out;
@@ -121,20 +123,21 @@ static void close_it(void) {
     model_check(aw_semaphore_try_acquire(sem, 1) == -EPIPE);
 }
 static void permits_are_somewhere(void) {
-    model_check(sem->state == (uint32_t)((1 - count) * ONE | CLOSED) && !sem->waiters.first);
+    model_check(sem->state == (uint32_t)((1 - count) * SEM_PERMIT | SEM_CLOSED) &&
+                !sem->waiters.first);
 }
 
-MODEL(closing_leaves_nobody_waiting, .setup = setup_none,
+MODEL(closing_ends_all_waits, .setup = setup_none,
       .threads = {acquire_or_find_closed, acquire_or_find_closed, close_it, release_one},
       .check = permits_are_somewhere, .preemptions = 1, .stale = 1)
 
-/* ---- It may be gone --------------------------------------------------------------------------- */
+/* ---- Freeing --------------------------------------------------------------------------------- */
 
 static void wait_for_two_and_free(void) {
     model_check(acquire(2)->out == 0);
     model_free(sem);
 }
-/* The wait that is given up leaves the queue empty while a release is on its way to it. */
+/* The cancelled wait leaves the queue empty while a release is about to look at it. */
 static void give_up_then_take(void) {
     aw_acquire *f = &futures[model_self()];
     *f = aw_semaphore_acquire(sem, 1);
@@ -148,7 +151,8 @@ static void give_up_then_take_and_free(void) {
     give_up_then_take();
     model_free(sem);
 }
-/* Each has one permit of the same release in the end; the second may have given up its wait before. */
+/* In the end each thread has one permit of the same release. The second may have cancelled a
+ * wait before. */
 static void leave(void) {
     if (aw__fetch_add(&gone, 1) == 1) model_free(sem);
 }
@@ -161,7 +165,7 @@ static void give_up_then_take_and_leave(void) {
     leave();
 }
 
-/* The second may give up while the release is between two wakes, and then nobody waits any more. */
+/* The second may cancel while the release is between two wakes; then there are no more waiters. */
 static void give_up_and_leave(void) {
     aw_acquire *f = &futures[model_self()];
     *f = aw_semaphore_acquire(sem, 1);
@@ -171,63 +175,66 @@ static void give_up_and_leave(void) {
 
 MODEL(the_last_of_two_may_free_it_when_one_gives_up, .setup = setup_none,
       .threads = {take_one_and_leave, give_up_and_leave, release_two}, .stale = 1)
-MODEL(who_waited_for_all_may_free_it, .setup = setup_none,
+MODEL(a_waiter_for_all_permits_may_free_it, .setup = setup_none,
       .threads = {wait_for_two_and_free, release_one, release_one}, .stale = 1)
-MODEL(who_gave_up_and_came_back_may_free_it, .setup = setup_none,
+MODEL(a_cancelled_waiter_that_acquires_later_may_free_it, .setup = setup_none,
       .threads = {give_up_then_take_and_free, release_one}, .preemptions = 4)
 MODEL(the_last_of_two_may_free_it, .setup = setup_none,
       .threads = {take_one_and_leave, give_up_then_take_and_leave, release_two}, .stale = 1)
 
-/* ---- Mistakes --------------------------------------------------------------------------------- */
+/* ---- Mistakes -------------------------------------------------------------------------------- */
 
-/* Takes what is there and does not look at the lock. */
+/* Takes permits without checking the lock. */
 static void give_up_then_grab_and_free(void) {
     aw_acquire *f = &futures[model_self()];
     *f = aw_semaphore_acquire(sem, 1);
     aw_poll r = poll_once(&f->future);
     if (r == AW_PENDING) r = cancel_once(&f->future);
     if (r == AW_CANCELLED)
-        for (uint32_t one = ONE; !aw__cas(&sem->state, &one, 0u); one = ONE)
+        for (uint32_t one = SEM_PERMIT; !aw__cas(&sem->state, &one, 0u); one = SEM_PERMIT)
             model_yield();
     model_free(sem);
 }
-static void release_without_looking(void) {
-    aw__fetch_add(&sem->state, (uint32_t)ONE);
+static void release_without_check(void) {
+    aw__fetch_add(&sem->state, (uint32_t)SEM_PERMIT);
 }
 
-MODEL_BROKEN(who_does_not_look_at_the_lock_frees_it_too_early, "free", .setup = setup_none,
-             .threads = {give_up_then_grab_and_free, release_one}, .preemptions = 4)
-MODEL_BROKEN(a_release_that_does_not_look_leaves_somebody_waiting, "deadlock", .setup = setup_none,
-             .threads = {acquire_one, release_without_looking})
+MODEL_BROKEN(taking_permits_without_checking_the_lock_frees_it_too_early, "free",
+             .setup = setup_none, .threads = {give_up_then_grab_and_free, release_one},
+             .preemptions = 4)
+MODEL_BROKEN(a_release_that_ignores_waiters_leaves_one_stuck, "deadlock", .setup = setup_none,
+             .threads = {acquire_one, release_without_check})
 
-/* ---- Orders ----------------------------------------------------------------------------------- */
+/* ---- Orders ---------------------------------------------------------------------------------- */
 
-/* What a permit guards is passed on from the addition (release) to the subtraction (acquire), or, through the queue, by the
- * lock. */
+/* What a permit guards is passed on from the addition (release) to the subtraction (acquire),
+ * or, through the queue, by the lock. */
 static const struct model_harmless harmless[] = {
-    {"take_or_queue", "aw__cas(", "release", "who takes permits has nothing to tell"},
-    {"take_or_queue", "aw__cas(", "failure", "it is tried again"},
-    {"add", "aw__cas(", "acquire", "who gives permits has nothing to learn"},
-    {"add", "aw__cas(", "failure", "likewise"},
-    {"aw_semaphore_try_acquire", "aw__cas(", "release", "who takes permits has nothing to tell"},
+    {"semaphore_take_or_queue", "aw__cas(", "release", "taking permits passes on nothing"},
+    {"semaphore_take_or_queue", "aw__cas(", "failure", "it is tried again"},
+    {"semaphore_add", "aw__cas(", "acquire", "releasing permits acquires nothing"},
+    {"semaphore_add", "aw__cas(", "failure", "likewise"},
+    {"aw_semaphore_try_acquire", "aw__cas(", "release", "taking permits passes on nothing"},
     {"aw_semaphore_try_acquire", "aw__cas(", "failure", "it is tried again"},
     {0}};
 static const struct model_harmless of_waiting[] = {
-    {"aw__wait_began", "aw__load_acquire(", "acquire",
-     "whether it is FRESH only its own thread changes"},
-    {"aw__wakes_between", "aw__exchange(", "release", "who sees WAITING takes the lock after it"},
-    {"aw__wakes_between", "aw__exchange(", "acquire",
-     "it is for the frame of `busy`, whose end is not seen here"},
-    {"aw__waiters_let_go", "aw__exchange(", "release", "likewise"},
-    {"aw__waiters_let_go", "aw__exchange(", "acquire", "who sees WAITING takes the lock after it"},
+    {"aw__wait_began", "aw__load_acquire(", "acquire", "only its own thread changes FRESH"},
+    {"aw__wakes_flush", "aw__exchange(", "release", "a reader of WAITING takes the lock next"},
+    {"aw__wakes_flush", "aw__exchange(", "acquire",
+     "it is for the stack frame of `busy`; its end is not modelled"},
+    {"aw__waiters_drop_busy", "aw__exchange(", "release", "likewise"},
+    {"aw__waiters_drop_busy", "aw__exchange(", "acquire",
+     "a reader of WAITING takes the lock next"},
     {0}};
 
 MODEL_ORDERS(the_orders_of_the_semaphore, "sync/semaphore.c", harmless,
-             &model_a_permit_is_with_one_at_a_time, &model_who_does_not_wait_takes_turns_too,
-             &model_who_gives_up_passes_its_permit_on, &model_who_waited_for_all_may_free_it,
-             &model_who_gave_up_and_came_back_may_free_it,
-             &model_what_is_left_over_brings_what_was_done_before)
-MODEL_ORDERS(the_orders_of_waiting, "sync/waiters.h", of_waiting,
-             &model_a_permit_is_with_one_at_a_time, &model_who_gives_up_passes_its_permit_on,
-             &model_who_waited_for_all_may_free_it, &model_one_release_serves_two,
+             &model_a_permit_is_with_one_at_a_time,
+             &model_a_permit_is_with_one_at_a_time_with_try_acquire,
+             &model_a_cancelled_acquire_passes_its_permit_on,
+             &model_a_waiter_for_all_permits_may_free_it,
+             &model_a_cancelled_waiter_that_acquires_later_may_free_it,
+             &model_remaining_permits_carry_what_was_done_before_the_release)
+MODEL_ORDERS(the_orders_of_waiting, "future/waiters.h", of_waiting,
+             &model_a_permit_is_with_one_at_a_time, &model_a_cancelled_acquire_passes_its_permit_on,
+             &model_a_waiter_for_all_permits_may_free_it, &model_one_release_serves_two,
              &model_the_last_of_two_may_free_it_when_one_gives_up)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The whole current-thread runtime in a model: threads that wake, abort and give back a task, against the
- * owner that polls it. Nothing is lost, and the task is freed once, when nobody uses it any more. */
+ * The whole current-thread runtime in a model: threads that wake, abort and drop a task, against
+ * the owner that polls it. Nothing is lost, and the task is freed once, after its last use. */
 #include "support/model.h"
 #include "support/model_park.h"
 
@@ -11,25 +11,27 @@
 #include "os/lock.c"
 #undef sched_yield
 
-#include "runtime/clock.c"
-#define disarm disarm_join /* there is one in sleep.c too */
-#include "runtime/join.c"
-#undef disarm
-#include "runtime/local.c"
-#include "runtime/report.c"
-#define list_remove list_remove_room /* and in wheel.c */
-#include "runtime/room.c"
-#undef list_remove
-#include "runtime/runtime.c"
-#include "runtime/scheduler.c"
-#include "runtime/shutdown.c"
-#include "runtime/sleep.c"
-#include "runtime/task.c"
-#include "runtime/wheel.c"
+#include "time/clock.c"
+#include "task/join.c"
+#include "task/task_local.c"
+#include "sched/report.c"
+#include "task/slab.c"
+#include "sched/runtime.c"
+#include "sched/block_on.c"
+#include "sched/current/current.c"
+#include "sched/current/current_block_on.c"
+#include "sched/current/current_loop.c"
+#include "sched/current/current_shutdown.c"
+#include "sched/shutdown.c"
+#include "task/hold.c"
+#include "time/interval.c"
+#include "time/sleep.c"
+#include "task/task.c"
+#include "time/wheel.c"
 
 enum { MAIN_GATE, TASK_GATE, GATES };
 
-/* Ready when it has been told often enough; at its first poll it hands out two wakers. */
+/* Ready when it has been told often enough. At its first poll it hands out two wakers. */
 struct gate {
     aw_future future;
     int out, number;
@@ -73,13 +75,13 @@ static struct gate gate(int number) {
     return (struct gate){AW_FUTURE_INIT(&gate_type), 0, number};
 }
 
-/* ---- The runtime ------------------------------------------------------------------------------ */
+/* ---- The runtime ----------------------------------------------------------------------------- */
 
-static void *take_memory(void *data, size_t size) {
+static void *memory_alloc(void *data, size_t size) {
     (void)data;
     return model_alloc(size);
 }
-static void give_memory(void *data, void *memory, size_t size) {
+static void memory_free(void *data, void *memory, size_t size) {
     (void)data, (void)size;
     model_free(memory);
 }
@@ -90,13 +92,13 @@ static void fail_with_problem(void *data, aw_log_level level, const char *messag
 }
 
 static void setup(void) {
-    static const aw_allocator allocator = {take_memory, give_memory, NULL};
+    static const aw_allocator allocator = {memory_alloc, memory_free, NULL};
     memset(handed_out, 0, sizeof handed_out);
     memset(told, 0, sizeof told);
     memset(ended, 0, sizeof ended);
     polls = 0;
-    aw__thread = (struct aw__thread){0};
-    model_thread_local(&aw__thread, sizeof aw__thread);
+    aw__context = (struct aw__context){0};
+    model_thread_local(&aw__context, sizeof aw__context);
     aw_runtime_options options = AW_RUNTIME_OPTIONS;
     options.allocator = &allocator;
     options.log = fail_with_problem;
@@ -115,10 +117,10 @@ static void own(void) {
 static bool is_handed_out(void *number) {
     return handed_out[(intptr_t)number];
 }
-/* Its waker, which it has to give back. */
+/* Takes a waker, which the caller must release. */
 static aw_waker take_waker(int number, int i) {
     model_wait(is_handed_out, (void *)(intptr_t)number);
-    aw__fetch_add(&handed_out[number], 0u); /* it reads the newest, and acquires it */
+    aw__fetch_add(&handed_out[number], 0u); /* reads the newest value, and acquires it */
     return wakers[number][i];
 }
 static void tell(int number, int i) {
@@ -132,7 +134,7 @@ static void nothing_is_left(void) {
     model_check(ended[MAIN_GATE] == 1);
 }
 
-/* ---- Wakers of the main future ---------------------------------------------------------------- */
+/* ---- Wakers of the main future --------------------------------------------------------------- */
 
 static void wake_main(void) {
     tell(MAIN_GATE, model_self() - 1);
@@ -150,7 +152,7 @@ MODEL(two_wakes_are_not_lost, .setup = setup_two_wakes, .threads = {own, wake_ma
 MODEL(a_waker_may_outlive_the_runtime, .setup = setup, .threads = {own, wake_main, drop_main},
       .check = nothing_is_left, .stale = 1)
 
-/* ---- A task ----------------------------------------------------------------------------------- */
+/* ---- A task ---------------------------------------------------------------------------------- */
 
 /* Spawned from outside, before the runtime runs. */
 static void setup_task(void) {
@@ -184,25 +186,26 @@ static void look_drop_handle_and_wake(void) {
 MODEL(a_task_is_freed_once_when_it_is_woken_aborted_and_dropped, .setup = setup_task,
       .threads = {own, wake_task, drop_waker_abort_and_drop_handle},
       .check = the_task_has_ended_too, .preemptions = 1, .stale = 1)
-MODEL(an_output_is_visible_to_who_sees_that_the_task_has_ended, .setup = setup_task,
+MODEL(an_output_is_visible_once_the_task_is_seen_to_have_ended, .setup = setup_task,
       .threads = {own, wake_task, look_drop_handle_and_wake}, .check = the_task_has_ended_too,
       .preemptions = 1, .stale = 1)
 
-/* ---- Orders ----------------------------------------------------------------------------------- */
+/* ---- Orders ---------------------------------------------------------------------------------- */
 
 #if defined(MODEL_SEES_PLAIN)
 static const struct model_harmless harmless[] = {
     {"aw__task_request", "aw__cas(", "failure", "the next try acquires what it needs"},
     {"aw__task_serve_orphan", "aw__exchange(", "acquire",
-     "aw__task_release loads the word once more, with acquire, before anything is freed"},
-    {"aw__task_release", "aw__load_acquire(", "acquire",
-     "who last changed the count from outside either has sent the task in, and the exchange that "
-     "served it has acquired that, or has handed its last reference to the owner, which orders it"},
+     "aw__task_unref loads the word once more, with acquire, before anything is freed"},
+    {"aw__task_unref", "aw__load_acquire(", "acquire",
+     "the last thread that changed the count from outside either has pushed the task, "
+     "and the exchange that served it has acquired that, or has passed its last reference to the "
+     "owner, which orders it"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_a_task, "runtime/task.c", harmless,
+MODEL_ORDERS(the_orders_of_a_task, "task/task.c", harmless,
              &model_a_task_is_freed_once_when_it_is_woken_aborted_and_dropped,
-             &model_an_output_is_visible_to_who_sees_that_the_task_has_ended)
+             &model_an_output_is_visible_once_the_task_is_seen_to_have_ended)
 #else
 TEST(the_orders_of_a_task) {
     SKIP("needs a compiler that reports plain accesses: MODEL_SEES_PLAIN");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * sync/token.c under every schedule: who waits is told, a token is freed once and after its last use, in whatever order the
- * references go. */
+ * sync/token.c under every schedule: waiters are woken, and a token is freed once and after its
+ * last use, in whatever order the references are dropped. */
 #include "support/model.h"
 
 #include "support/model_waiting.h"
 
-#include "core/alloc.h"
-#define aw__alloc(a, size)      ((void)(a), model_alloc(size))
-#define aw__release(a, p, size) ((void)(a), model_free(p))
+#include "base/allocate.h"
+#define aw__alloc(a, size)   ((void)(a), model_alloc(size))
+#define aw__free(a, p, size) ((void)(a), model_free(p))
 #include "sync/token.c"
 
 static aw_token *root, *child;
@@ -23,7 +23,7 @@ static void setup(void) {
     note = 0;
 }
 
-/* Each thread has a reference to what it uses, and gives it back. */
+/* Each thread has a reference to the token it uses, and drops it. */
 static void cancel_root(void) {
     model_write(&note, 1);
     aw_token_cancel(root);
@@ -56,9 +56,9 @@ static void nothing_is_left(void) {
     model_check(model_allocated() == 0);
 }
 
-MODEL(who_waits_below_is_told, .setup = setup, .threads = {wait_for_child, cancel_root},
+MODEL(a_waiter_on_a_child_is_woken, .setup = setup, .threads = {wait_for_child, cancel_root},
       .check = nothing_is_left)
-MODEL(two_who_wait_are_told, .setup = setup_two,
+MODEL(two_waiters_are_woken, .setup = setup_two,
       .threads = {wait_for_child, wait_for_child, cancel_root}, .check = nothing_is_left,
       .stale = 1)
 MODEL(what_was_before_the_cancel_is_seen_after_it, .setup = setup,
@@ -67,12 +67,12 @@ MODEL(a_child_may_go_while_its_parent_is_cancelled, .setup = setup_two,
       .threads = {drop_child, cancel_root, make_grandchild}, .check = nothing_is_left, .stale = 1)
 
 static const struct model_harmless harmless[] = {
-    {"keep_if_alive", "aw__cas(", "acquire",
-     "its holders keep it, and it is looked at under the lock"},
-    {"keep_if_alive", "aw__cas(", "release", "likewise"},
-    {"keep_if_alive", "aw__cas(", "failure", "likewise"},
+    {"token_ref_if_alive", "aw__cas(", "acquire",
+     "its references keep it, and it is read under the lock"},
+    {"token_ref_if_alive", "aw__cas(", "release", "likewise"},
+    {"token_ref_if_alive", "aw__cas(", "failure", "likewise"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_tokens, "sync/token.c", harmless, &model_who_waits_below_is_told,
-             &model_two_who_wait_are_told, &model_what_was_before_the_cancel_is_seen_after_it,
+MODEL_ORDERS(the_orders_of_tokens, "sync/token.c", harmless, &model_a_waiter_on_a_child_is_woken,
+             &model_two_waiters_are_woken, &model_what_was_before_the_cancel_is_seen_after_it,
              &model_a_child_may_go_while_its_parent_is_cancelled)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model checker on a stack of linked nodes: right when everything is taken at once, and wrong in the
- * ways that such stacks are known for when nodes are taken one by one. */
+ * The model checker on a stack of linked nodes: correct if all nodes are taken at once, and
+ * wrong in the known ways if nodes are taken one by one. */
 #include "support/model.h"
 
 struct node {
@@ -34,7 +34,7 @@ static void count(struct node *n) {
     model_free(n);
 }
 
-/* ---- All at once ------------------------------------------------------------------------------ */
+/* ---- All at once ----------------------------------------------------------------------------- */
 
 static void push_one(void) {
     push_new(model_self());
@@ -63,19 +63,20 @@ static void each_once(void) {
 MODEL(taking_all_nodes_gets_each_once, .setup = setup,
       .threads = {push_one, push_another, take_all}, .check = each_once)
 
-/* The cas acquires for nobody: a node's next is only looked at after the exchange. */
+/* The cas need not acquire: the next of a node is read only after the exchange. */
 static const struct model_harmless harmless[] = {
-    {"push", "aw__cas(", "acquire", "what is pushed onto is not looked at"},
-    {"push", "aw__cas(", "failure", "what is pushed onto is not looked at"},
-    {"take_all", "aw__exchange(", "release", "NULL brings nothing with it"},
+    {"push", "aw__cas(", "acquire", "what it is pushed onto is not read"},
+    {"push", "aw__cas(", "failure", "what it is pushed onto is not read"},
+    {"take_all", "aw__exchange(", "release", "NULL passes on nothing"},
     {0}};
 
 MODEL_ORDERS(the_orders_of_a_stack_that_is_taken_at_once, "model/treiber.c", harmless,
              &model_taking_all_nodes_gets_each_once)
 
-/* ---- One by one ------------------------------------------------------------------------------- */
+/* ---- One by one ------------------------------------------------------------------------------ */
 
-/* Others may look at the next of a node that is out of the stack, so it is atomic here. */
+/* Other threads may read the next of a node that is no longer in the stack, so it is atomic
+ * here. */
 static struct node *pop(void) {
     struct node *n = aw__load_acquire(&top);
     while (n && !aw__cas(&top, &n, aw__load_relaxed(&n->next)))
@@ -106,7 +107,7 @@ static void pop_and_keep(void) {
     struct node *n = pop();
     if (n) taken[model_read(&n->value)]++;
 }
-/* Two out, the first one in again: the stack looks the same to who has stopped in its pop. */
+/* Two out, the first one in again: to a thread inside its pop the stack looks unchanged. */
 static void pop_two_push_one(void) {
     struct node *first = pop(), *second = pop();
     if (second) taken[model_read(&second->value)]++;

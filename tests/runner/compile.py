@@ -1,4 +1,4 @@
-"""Tests of compilation: mistakes and what the compiler says to them, and each public header alone."""
+"""Tests of compilation: mistakes and the messages of the compiler, and each header alone."""
 
 import re
 import shlex
@@ -40,13 +40,13 @@ class CompileCase:
 
     def check(self, compiler, level):
         if self.must is None:
-            raise Failed("the file says neither // MUST FAIL nor // MUST COMPILE")
+            raise Failed("the file contains neither // MUST FAIL nor // MUST COMPILE")
         must_fail, patterns = self.wants(compiler, level)
         if must_fail and not patterns:
-            raise Failed(f"the file does not say what {compiler} reports (// {compiler}: REGEX)")
+            raise Failed(f"the file has no expected message for {compiler} (// {compiler}: REGEX)")
         language = self.settings["lang"]
         with tempfile.TemporaryDirectory(prefix="awake-compile-") as scratch:
-            # A real compilation and not a syntax check: some warnings come from the optimiser.
+            # Not -fsyntax-only: some warnings come from the optimiser.
             command = [COMPILERS[language][compiler], *COMPILE_FLAGS[language], "-Wall", "-Wextra",
                        f"-{level}", "-Iinclude", *shlex.split(self.settings["flags"]), "-x", language,
                        "-c", self.source.relative_to(ROOT), "-o", f"{scratch}/out.o"]
@@ -71,13 +71,13 @@ def compile_tests():
 
 
 def header_tests():
-    headers = [ROOT / "include" / "awake.h", *sorted((ROOT / "include" / "awake").glob("*.h"))]
+    headers = [ROOT / "include" / "awake.h", *sorted((ROOT / "include" / "awake").rglob("*.h"))]
     for header in headers:
         name = header.relative_to(ROOT / "include")
         for language, standard in (("c", "c11"), ("c++", "c++17")):
             for compiler, command in COMPILERS[language].items():
                 flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iinclude"]
-                # Twice, for the include guard; the declaration, because an empty file is not valid C.
+                # Included twice, to test the include guard. The declaration is there because C forbids an empty file.
                 text = f"#include <{name}>\n#include <{name}>\nextern int nothing;\n"
                 yield Test("headers", f"{name}/{compiler}-{standard}",
                            lambda command=[command, *flags, "-fsyntax-only", "-x", language, "-"], text=text:

@@ -1,4 +1,4 @@
-"""The tests of fibers, compiled for aarch64 and run by an emulator: the assembly of another processor."""
+"""The fiber tests, compiled for aarch64 and run by an emulator: they test the assembly for that processor."""
 
 import os
 import re
@@ -11,12 +11,12 @@ from .process import ROOT, Failed, Skipped, Test, describe, execute, join_text, 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 PACKAGES = "gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user"
 SLOWNESS = 10
-# The emulator computes signatures of pointers by the book, unless told otherwise.
+# pauth-impdef: the architected algorithm for pointer signatures is slow in the emulator.
 SETTINGS = {"QEMU_CPU": "max,pauth-impdef=on", "AWAKE_TEST_EMULATED": "1"}
 
 
 class Library:
-    """The library and the tests' main, compiled when the first test asks."""
+    """The library and tests/test_main.c, compiled for the first test that runs."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -29,10 +29,10 @@ class Library:
         with self.lock:
             if self.objects is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                sources = [*ROOT.glob("src/*/*.c"), *ROOT.glob("src/*/*.S"), ROOT / "tests" / "test_main.c"]
+                sources = [*ROOT.glob("src/**/*.c"), *ROOT.glob("src/**/*.S"), ROOT / "tests" / "test_main.c"]
                 objects = []
                 for source in sources:
-                    # The whole path: there is more than one task.c.
+                    # The whole path makes the name unique.
                     objects.append(self.folder / ("-".join(source.relative_to(ROOT).parts) + ".o"))
                     must_run([*compile_line(), "-c", source, "-o", objects[-1]], limit=300)
                 self.objects = objects
@@ -50,7 +50,7 @@ def compile_line():
 
 
 def run_all(library, source):
-    """Every test of one program, each in a process of its own."""
+    """Runs every test of one program, each in its own process."""
     objects = library.make()
     program = library.folder / source.stem
     link = re.search(r"^/\* link: (.*) \*/$", source.read_text(), re.M)

@@ -1,5 +1,4 @@
-"""What other tools see of fibers: a debugger that walks their stacks, and the loader that reads the notes of the
-library."""
+"""Tests of fibers with other tools: backtraces in a debugger, and the ELF notes of the library for the loader."""
 
 import re
 import shutil
@@ -35,7 +34,7 @@ int main(void) {
 
 
 def backtrace(settings, level):
-    """Functions from the innermost outwards: at the first entry, and after the fiber has waited."""
+    """Checks the backtrace, innermost function first, at the first entry and after the fiber has waited."""
     if not shutil.which("gdb"):
         raise Skipped("gdb is not installed")
     with tempfile.TemporaryDirectory(prefix="awake-debugger-") as scratch:
@@ -48,36 +47,37 @@ def backtrace(settings, level):
                         "-ex", "run", "-ex", "echo == first\\n", "-ex", "backtrace", "-ex", "continue",
                         "-ex", "echo == second\\n", "-ex", "backtrace", "-ex", "echo == end\\n", program], 60, merge=True)
     if re.search(r"ptrace: Operation not permitted|Could not trace the inferior|warning: ptrace", done.stdout):
-        raise Skipped("gdb may not trace here")
+        raise Skipped("gdb is not permitted to trace")
     parts = re.search(r"== first\n(.*)== second\n(.*)== end", done.stdout, re.S)
     if not parts:
         raise Failed(join_text("gdb did not stop twice", done.stdout))
     for text, calls in zip(parts.groups(), (["deepest"], ["deepest", "middle"])):
         if "Backtrace stopped" in text:
-            raise Failed(join_text("the backtrace breaks off", text))
+            raise Failed(join_text("the backtrace is incomplete", text))
         frames = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?([\w.]+)", text, re.M)
-        # What the optimiser leaves of the functions between the body and the bottom is its own business.
+        # The optimiser may remove functions between the body and the bottom.
         if frames[:len(calls) + 1] != calls + ["aw__body_answers"]:
             raise Failed(join_text(f"the backtrace begins with {', '.join(frames[:3])}", text))
-        bottom = frames[-1].replace(".", "__")  # gdb takes the name for one of Ada's
+        bottom = frames[-1].replace(".", "__")  # gdb decodes the name as one of Ada
         if bottom != "aw__switch_start" or len(frames) > len(calls) + 4 or "main" in frames:
             raise Failed(join_text("the backtrace does not end at the entry of the fiber", text))
 
 
 def check_notes(settings):
-    """Code that switches stacks may claim indirect branch tracking, but not a shadow stack: it does not switch that."""
+    """The library must claim indirect branch tracking, but no shadow stack, which it does not switch."""
     library = settings.build / "libawake.so"
     segments = must_run(["readelf", "-lW", library])
     stack = re.search(r"^ *GNU_STACK .*$", segments, re.M)
     if not stack or re.search(r"\bRWE\b", stack.group()):
-        raise Failed(join_text("the library asks for an executable stack", segments))
+        raise Failed(join_text("the library requires an executable stack", segments))
     if "TEXTREL" in must_run(["readelf", "-d", library]):
         raise Failed("the library has relocations in its code")
     if "X86-64" not in must_run(["readelf", "-h", library]):
-        raise Skipped("these notes are those of x86-64")
+        raise Skipped("these notes exist only on x86-64")
     if "SHSTK" in must_run(["readelf", "-nW", library]):
-        raise Failed("the library claims to keep a shadow stack")
-    # The linker keeps a mark that every object has. The C library's first ones may not have it: so without them.
+        raise Failed("the library claims to support a shadow stack")
+    # The linker keeps a note only if every object has it. The start files of the C library may lack it, so link without
+    # them.
     with tempfile.TemporaryDirectory(prefix="awake-notes-") as scratch:
         bare = Path(scratch, "bare.so")
         must_run([settings.cached("CMAKE_C_COMPILER") or "gcc", "-shared", "-nostdlib", "-Wl,--whole-archive",
@@ -86,7 +86,7 @@ def check_notes(settings):
     members = must_run(["readelf", "-nW", settings.build / "libawake.a"]).split("File: ")[1:]
     unmarked = [member.split("\n")[0] for member in members if "IBT" not in member]
     if unmarked or not re.search(r"x86 feature: IBT$", notes, re.M):
-        raise Failed(join_text("the library does not claim indirect branch tracking, and only that", notes, *unmarked))
+        raise Failed(join_text("the library must claim indirect branch tracking and nothing else", notes, *unmarked))
 
 
 def debugger_tests(settings):

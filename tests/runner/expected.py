@@ -1,4 +1,4 @@
-"""Output and what was expected of it, as in examples/expected/NAME.txt."""
+"""Compares output with the expected text, in the format of examples/expected/NAME.txt."""
 
 import collections
 import difflib
@@ -33,7 +33,7 @@ ANY_LINES = "{{...}}"
 
 
 def line_pattern(line):
-    """None when the line is plain text, else its regular expression."""
+    """The regular expression of a line, or None if it is plain text."""
     parts = re.split(r"\{\{(.*?)\}\}", line)
     if len(parts) == 1:
         return None
@@ -45,8 +45,8 @@ def line_matches(expected, pattern, actual):
 
 
 def text_matches(expected, actual):
-    """Like a file name pattern, with lines for letters and {{...}} for the star: on a mismatch, let the
-    latest star take one line more."""
+    """Matches like a file name pattern, with lines for letters and {{...}} for the star. On a mismatch the latest star
+    takes one line more."""
     patterns = [line_pattern(line) for line in expected]
     at, line, star, star_line = 0, 0, None, 0
     while line < len(actual):

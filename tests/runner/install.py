@@ -1,4 +1,4 @@
-"""Tests of an installation: small projects that use it, and the programs of README.md."""
+"""Tests of an installation: by small projects that use it, and by the programs of README.md."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from .process import DEFAULT_LIMIT, ROOT, Failed, Test, describe, execute, join_
 
 
 class Stage:
-    """One installation, made when the first test asks for it and shared by all."""
+    """An installation, made for the first test that needs it and shared by all."""
 
     def __init__(self, settings):
         self.settings = settings
@@ -75,7 +75,7 @@ def pkg_config(stage, compiler, static):
 
 
 def check_exports(stage):
-    """Names that are not ours would collide with the user's; the soname says what may replace it."""
+    """Exported names begin with aw_, to avoid collisions with the user's. The soname contains the ABI version."""
     stage.make()
     shared = stage.prefix / "lib" / "libawake.so"
     symbols = must_run(["nm", "-D", "--defined-only", shared]).split("\n")
@@ -109,9 +109,9 @@ def readme_tests(stage):
     readme = ROOT / "README.md"
     text = readme.read_text() if readme.exists() else ""
     programs = list(re.finditer(r"^```c\n(.*?)^```$", text, re.M | re.S))
-    yield Test("readme", "it has programs", lambda: check_has_programs(programs))
+    yield Test("readme", "README.md has programs", lambda: check_has_programs(programs))
     for i, program in enumerate(programs):
-        # What it prints follows before the next one, unless it runs for ever.
+        # Its output, if it has one, is the text block before the next program.
         rest = text[program.end():programs[i + 1].start() if i + 1 < len(programs) else len(text)]
         output = re.search(r"^```text\n(.*?)^```$", rest, re.M | re.S)
         yield Test("readme", f"program {i + 1} compiles{' and runs' if output else ''}",

@@ -1,6 +1,6 @@
-"""The examples that are servers, and programs of others that talk to them: nc, socat, curl, iperf3. On each driver, on one
-thread and on two workers."""
+"""Tests the servers of examples/ with nc, socat, curl and iperf3: on each driver, on one thread and on two workers."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -16,16 +16,16 @@ import time
 from .process import (DEFAULT_LIMIT, DRIVERS, Failed, Skipped, Test, describe, join_text, kill_group, must_run, running,
                       running_lock)
 
-PLACES = {"_on_one_thread": {"AWAKE_FLAVOUR": "current"},
-          "_on_2_workers": {"AWAKE_FLAVOUR": "multi", "AWAKE_WORKERS": "2"}}
+FLAVOURS = {"_on_one_thread": {"AWAKE_FLAVOUR": "current"},
+            "_on_2_workers": {"AWAKE_FLAVOUR": "multi", "AWAKE_WORKERS": "2"}}
 
 
-# ---- Processes that stay while a test talks to them ----------------------------------------------
+# ---- Processes that run during a test ------------------------------------------------------------
 
 
 class Talker:
-    """A process, what is said to it and what it says, line by line. It is ended with the block that began it, and must
-    have lived until then, unless it was asked to go, and have had nothing to complain of."""
+    """A process with line-based input and output. It is killed at the end of its `with` block. The test fails if the
+    process ended with an error before, or printed to stderr."""
 
     def __init__(self, name, command, limit, env=None):
         self.name, self.command, self.limit, self.env = name, command, limit, env
@@ -59,10 +59,11 @@ class Talker:
             raise Failed(join_text(str(value or ""), f"{self.name} complained:", said))
 
     def says(self, line):
+        """Sends a line to the process."""
         self.process.stdin.write(line.encode() + b"\n")
 
     def hears(self):
-        """The next line that it prints."""
+        """The next line that the process prints."""
         deadline = time.monotonic() + self.limit
         while b"\n" not in self.text:
             left = deadline - time.monotonic()
@@ -80,8 +81,8 @@ class Talker:
 
 
 class Server(Talker):
-    """An example that listens, and waits by the driver that it was asked to. When its peers are gone it has no socket and
-    no pipe more than in the beginning."""
+    """An example that listens. At its end it must have used the driver that was requested, and must have no more
+    descriptors than at its start, apart from those of its drivers."""
 
     def __enter__(self):
         super().__enter__()
@@ -94,11 +95,11 @@ class Server(Talker):
             raise
         self.address = line[len("listening at "):]
         self.port = self.address.rpartition(":")[2]
-        self.at_first = self.open_ends()
+        self.at_first = self.connections()
         return self
 
     def descriptors(self):
-        """What each of them is: "socket:[123]", "anon_inode:[eventpoll]"."""
+        """The target of each descriptor, such as "socket:[123]" or "anon_inode:[eventpoll]"."""
         folder = f"/proc/{self.process.pid}/fd"
         for fd in os.listdir(folder):
             try:
@@ -106,11 +107,21 @@ class Server(Talker):
             except FileNotFoundError:  # closed meanwhile
                 pass
 
-    def open_ends(self):
-        """How many sockets and pipes it has."""
-        kinds = [found.partition(":")[0] for found in self.descriptors()]
-        # The driver poll(2) has a pipe of its own for each thread.
-        return kinds.count("socket") + (kinds.count("pipe") if self.env["AWAKE_DRIVER"] != "poll" else 0)
+    def connections(self):
+        """The number of descriptors, without those of drivers. Each worker opens its driver when it needs it. A driver
+        has two descriptors: a ring or an epoll instance with an eventfd, or a pipe. More than these are counted."""
+        kinds = list(self.descriptors())
+        by_poll = self.env["AWAKE_DRIVER"] == "poll"
+        of_drivers = [kind for kind in kinds if kind.startswith("pipe:" if by_poll else "anon_inode:")]
+        allowed = 2 * int(self.env.get("AWAKE_WORKERS", 1)) + (2 if by_poll else 0)  # its input and output are pipes
+        return len(kinds) - min(len(of_drivers), allowed)
+
+    def wait_until_alone(self):
+        """Waits until it has closed all connections, or for the time limit. Returns how many descriptors are left."""
+        deadline = time.monotonic() + self.limit
+        while (left := self.connections() - self.at_first) > 0 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return left
 
     def driver(self):
         found = set(self.descriptors())
@@ -122,24 +133,22 @@ class Server(Talker):
         left, driver = 0, self.env["AWAKE_DRIVER"]
         if not problem and self.process.poll() is None:
             driver = self.driver()
-            deadline = time.monotonic() + self.limit
-            while (left := self.open_ends() - self.at_first) > 0 and time.monotonic() < deadline:
-                time.sleep(0.005)
+            left = self.wait_until_alone()
         super().__exit__(problem, value, trace)
         if left > 0:
-            raise Failed(f"{self.name} has {left} sockets or pipes more than in the beginning")
+            raise Failed(f"{self.name} has {left} descriptors more than at its start")
         if driver != self.env["AWAKE_DRIVER"]:
             raise Failed(f"{self.name} used {driver} and not {self.env['AWAKE_DRIVER']}")
 
 
 class Bench:
-    """Where the tests of one driver and flavour begin what they need."""
+    """Starts programs for the tests of one driver and flavour."""
 
-    def __init__(self, settings, driver, place):
+    def __init__(self, settings, driver, flavour):
         settings.need_driver(driver)
         self.settings = settings
         self.limit = DEFAULT_LIMIT * settings.slowness
-        self.env = {**settings.env, "AWAKE_DRIVER": driver, **PLACES[place]}
+        self.env = {**settings.env, "AWAKE_DRIVER": driver, **FLAVOURS[flavour]}
 
     def example(self, name, *arguments):
         program = self.settings.build / "examples" / name
@@ -177,9 +186,9 @@ def nc_and_the_echo_server(bench):
     text = much_text()
     with bench.example("81a_echo", "0") as server:
         where = server.port
-        # -N: say that this was all, and wait for the rest.
+        # -N: shut down the sending side at the end of the input.
         same(bench.run("nc", "-N", "127.0.0.1", where, stdin=text), text, "the echo")
-        # One that goes away without a word, with data on its way, does not disturb the next one.
+        # A client that disappears with data in flight does not disturb the next one.
         with bench.talker("nc", "127.0.0.1", where) as rude:
             rude.says(text[:100000])
             rude.hears()
@@ -193,7 +202,8 @@ def socat_and_the_echo_server(bench):
 
 
 def wait_for_the_end_of(path, limit):
-    """Until nobody listens there: the kernel gives back what io_uring holds of a killed process only a while after its end."""
+    """Waits until the path refuses connections: the kernel closes sockets held by io_uring a while after a process is
+    killed."""
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
         with socket.socket(socket.AF_UNIX) as probe:
@@ -202,14 +212,14 @@ def wait_for_the_end_of(path, limit):
             except ConnectionRefusedError:
                 return
         time.sleep(0.002)
-    raise Failed(f"somebody still listens at {path}")
+    raise Failed(f"a process still listens at {path}")
 
 
 def socat_over_a_unix_socket(bench):
     text = much_text()
     with tempfile.TemporaryDirectory(prefix="awake-peers-") as folder:
         path = f"{folder}/echo.sock"
-        for _ in ("fresh", "left by one that was killed"):
+        for _ in ("a new path", "the path of a killed server"):
             with bench.example("81a_echo", f"unix:{path}") as server:
                 same(server.address, f"unix:{path}", "the address")
                 same(bench.run("socat", "-t10", "-", f"UNIX-CONNECT:{path}", stdin=text), text, "the echo")
@@ -221,7 +231,7 @@ def socat_over_ipv6(bench):
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
     except OSError as problem:
-        raise Skipped(f"there is no ::1 here: {problem}")
+        raise Skipped(f"::1 is not available: {problem}")
     text = much_text()
     with bench.example("81b_echo_fiber", "[::1]:0") as server:
         same(bench.run("socat", "-t10", "-", f"TCP6:[::1]:{server.port}", stdin=text), text, "the echo")
@@ -252,7 +262,7 @@ def nc_and_socat_in_a_chat(bench):
                 bob.must_hear(f"ann: what is {i}?")
                 bob.says(f"it is {i}")
                 ann.must_hear(f"bob: it is {i}")
-            bob.process.stdin.close()  # socat says that this was all
+            bob.process.stdin.close()  # socat shuts down its sending side
             ann.must_hear("bob has gone")
 
 
@@ -260,15 +270,15 @@ def a_chat_with_a_guest_whose_name_is_a_zero(bench):
     with bench.example("82_chat", "0") as server:
         where = server.port
         with bench.talker("nc", "127.0.0.1", where) as ann, \
-                bench.talker("socat", "-", f"TCP:127.0.0.1:{where}") as nobody:
+                bench.talker("socat", "-", f"TCP:127.0.0.1:{where}") as guest:
             ann.must_hear("Your name?")
             ann.says("ann")
             ann.must_hear("Welcome, ann")
-            nobody.must_hear("Your name?")
-            nobody.says("\0")
-            nobody.must_hear("Welcome, ")
+            guest.must_hear("Your name?")
+            guest.says("\0")
+            guest.must_hear("Welcome, ")
             ann.must_hear(" has come")
-            nobody.process.stdin.close()
+            guest.process.stdin.close()
             ann.must_hear(" has gone")
 
 
@@ -278,7 +288,7 @@ def curl_and_the_http_server(bench):
         curl = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", f"{bench.limit:g}"]
         got = bench.run(*curl, "--write-out", "%{http_code} %{content_type}\n", f"{base}/some/page?x=1")
         same(got, "You asked for /some/page?x=1\n200 text/plain\n", "the page")
-        # Many at once, each on a connection of its own.
+        # Many requests at once, each on its own connection.
         got = bench.run(*curl, "--parallel", f"{base}/[1-40]")
         same(sorted(got.splitlines()), sorted(f"You asked for /{i}" for i in range(1, 41)), "the pages")
         got = bench.run(*curl, "--request", "BREW", "--output", "/dev/null", "--write-out", "%{http_code}", base)
@@ -286,7 +296,7 @@ def curl_and_the_http_server(bench):
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """A server that others have written."""
+    """A server that does not use Awake."""
 
     protocol_version = "HTTP/1.1"
 
@@ -309,7 +319,7 @@ def curl_through_the_proxy(bench):
         try:
             with bench.example("83_proxy", "0", "localhost", str(web.server_address[1])) as proxy:
                 url = f"http://127.0.0.1:{proxy.port}"
-                # There and back, three times on one connection.
+                # Three requests on one connection.
                 got = bench.run("curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", f"{bench.limit:g}",
                                 "--header", "Expect:", "--data-binary", "@-", f"{url}/1", f"{url}/2", f"{url}/3", stdin=text)
                 same(got, text * 3, "the body")
@@ -320,7 +330,7 @@ def curl_through_the_proxy(bench):
 
 def iperf3_through_the_proxy(bench, *direction):
     need("iperf3")
-    with socket.socket() as free:  # it cannot choose one by itself
+    with socket.socket() as free:  # iperf3 cannot pick a free port itself
         free.bind(("127.0.0.1", 0))
         iperf_port = str(free.getsockname()[1])
     with bench.talker("iperf3", "--server", "--one-off", "--bind", "127.0.0.1", "--port", iperf_port, "--forceflush") as server, \
@@ -338,14 +348,155 @@ def iperf3_through_the_proxy_backwards(bench):
     iperf3_through_the_proxy(bench, "--reverse")
 
 
+# ---- Peers that do not cooperate -----------------------------------------------------------------
+#
+# They stay connected until the server closes the connection. Without a timeout it would keep them forever: while a peer
+# is alive and does not read, the kernel reports nothing to the writer.
+
+
+def deaf(where):
+    """A connection that is never read, with a small receive buffer."""
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.connect(("127.0.0.1", int(where)))
+    return peer
+
+
+def fill(peer, limit):
+    """Sends until the server accepts no more data, or has closed the connection."""
+    peer.settimeout(0.1)
+    deadline = time.monotonic() + limit
+    try:
+        while time.monotonic() < deadline:
+            peer.send(bytes(65536))
+    except (TimeoutError, ConnectionError):
+        return
+    raise Failed("the server accepted all data")
+
+
+def must_be_closed(peer, limit):
+    peer.settimeout(limit)
+    try:
+        same(peer.recv(1), b"", "the data from the server")
+    except TimeoutError:
+        raise Failed(f"the server did not close the connection for {limit:g} s")
+    except ConnectionError:
+        pass
+
+
+def must_be_alone(server):
+    if (left := server.wait_until_alone()) > 0:
+        raise Failed(f"{server.name} did not close its connections: {left} descriptors more than at its start")
+
+
+def drop_the_deaf_and_the_silent(bench, name):
+    with bench.example(name, "0", "0.3") as server:
+        with contextlib.ExitStack() as peers:
+            for _ in range(10):
+                fill(peers.enter_context(deaf(server.port)), bench.limit)
+            # The last client: when it is served, all have been accepted.
+            silent = peers.enter_context(socket.create_connection(("127.0.0.1", int(server.port))))
+            must_be_closed(silent, bench.limit)
+            must_be_alone(server)
+
+
+def the_echo_server_drops_peers_that_never_read(bench):
+    drop_the_deaf_and_the_silent(bench, "81a_echo")
+
+
+def the_echo_server_of_fibers_drops_peers_that_never_read(bench):
+    drop_the_deaf_and_the_silent(bench, "81b_echo_fiber")
+
+
+def the_chat_drops_a_guest_that_never_reads_and_one_without_a_name(bench):
+    with bench.example("82_chat", "0", str(2 * min(2, bench.settings.slowness))) as server:
+        with socket.create_connection(("127.0.0.1", int(server.port))) as nameless, \
+                bench.talker("nc", "127.0.0.1", server.port) as ann, bench.talker("nc", "127.0.0.1", server.port) as bob:
+            for name, guest in (("ann", ann), ("bob", bob)):
+                guest.must_hear("Your name?")
+                guest.says(name)
+                guest.must_hear(f"Welcome, {name}")
+            ann.must_hear("bob has come")
+            with deaf(server.port) as eve:
+                eve.send(b"eve\n")
+                ann.must_hear("eve has come")
+                bob.must_hear("eve has come")
+                # Bob is silent too, but reads: the server keeps this connection.
+                deadline = time.monotonic() + bench.limit
+                while True:
+                    ann.says("x" * 200)
+                    if (heard := bob.hears()) == "eve has gone":
+                        break
+                    same(heard, "ann: " + "x" * 200, "the line")
+                    if time.monotonic() > deadline:
+                        raise Failed("82_chat keeps a guest that does not read")
+            ann.must_hear("eve has gone")
+            nameless.settimeout(bench.limit)
+            same(nameless.makefile().read(), "Your name?\n", "what a guest without a name hears")
+
+
+def the_http_server_drops_one_that_never_ends_its_request(bench):
+    with bench.example("86_http", "0", "0.3") as server, \
+            socket.create_connection(("127.0.0.1", int(server.port))) as peer:
+        for byte in b"GET /slowly":
+            peer.send(bytes([byte]))
+        must_be_closed(peer, bench.limit)
+        must_be_alone(server)
+
+
+@contextlib.contextmanager
+def proxy_and_its_ends(bench, timeout, connect=lambda where: socket.create_connection(("127.0.0.1", int(where)))):
+    """The proxy and both ends of a connection through it."""
+    with socket.create_server(("127.0.0.1", 0)) as behind:
+        behind.settimeout(bench.limit)
+        with bench.example("83_proxy", "0", "127.0.0.1", str(behind.getsockname()[1]), str(timeout)) as proxy, \
+                connect(proxy.port) as client, behind.accept()[0] as server:
+            client.settimeout(bench.limit)
+            server.settimeout(bench.limit)
+            yield proxy, client, server
+
+
+def the_proxy_drops_two_silent_ends(bench):
+    with proxy_and_its_ends(bench, 0.3) as (proxy, client, server):
+        must_be_closed(client, bench.limit)
+        must_be_closed(server, bench.limit)
+        must_be_alone(proxy)
+
+
+def the_proxy_drops_a_peer_that_never_reads(bench):
+    with proxy_and_its_ends(bench, 0.5, deaf) as (proxy, _, server):
+        fill(server, bench.limit)
+        must_be_alone(proxy)
+
+
+def the_proxy_keeps_a_slow_peer_for_many_rounds(bench):
+    timeout = min(2, bench.settings.slowness)
+    with proxy_and_its_ends(bench, timeout) as (_, client, server):
+        text = b"slowly, but surely"
+        for byte in text:  # takes as long as three rounds
+            time.sleep(3 * timeout / len(text))
+            client.send(bytes([byte]))
+        client.shutdown(socket.SHUT_WR)
+        with server.makefile("rb") as all_of_it:
+            same(all_of_it.read(), text, "what was sent byte by byte")
+        server.sendall(b"well done")
+        server.shutdown(socket.SHUT_WR)
+        with client.makefile("rb") as all_of_it:
+            same(all_of_it.read(), b"well done", "the answer")
+
+
 TALKS = [iperf3_through_the_proxy, iperf3_through_the_proxy_backwards, nc_and_the_echo_server, socat_and_the_echo_server,
          socat_over_a_unix_socket, socat_over_ipv6, socat_and_datagrams, nc_and_socat_in_a_chat,
-         a_chat_with_a_guest_whose_name_is_a_zero, curl_and_the_http_server, curl_through_the_proxy]
+         a_chat_with_a_guest_whose_name_is_a_zero, curl_and_the_http_server, curl_through_the_proxy,
+         the_echo_server_drops_peers_that_never_read, the_echo_server_of_fibers_drops_peers_that_never_read,
+         the_chat_drops_a_guest_that_never_reads_and_one_without_a_name,
+         the_http_server_drops_one_that_never_ends_its_request, the_proxy_drops_two_silent_ends,
+         the_proxy_drops_a_peer_that_never_reads, the_proxy_keeps_a_slow_peer_for_many_rounds]
 
 
 def peer_tests(settings):
     for talk in TALKS:
         for driver in DRIVERS:
-            for place in PLACES:
-                yield Test("peers", f"{talk.__name__}_by_{driver}{place}",
-                           lambda talk=talk, driver=driver, place=place: talk(Bench(settings, driver, place)))
+            for flavour in FLAVOURS:
+                yield Test("peers", f"{talk.__name__}_by_{driver}{flavour}",
+                           lambda talk=talk, driver=driver, flavour=flavour: talk(Bench(settings, driver, flavour)))

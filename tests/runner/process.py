@@ -1,4 +1,4 @@
-"""What a test is, and how the processes of one are started, watched and ended."""
+"""Tests, and the processes that they start, watch and end."""
 
 import os
 import pty
@@ -26,22 +26,59 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """A test cannot run here; the text says why."""
+    """A test cannot run on this machine; the text says why."""
 
 
 class TooSlow(Failed):
-    """Right in all but the time it took: worth a second try when nothing else runs."""
+    """Only the time limit was exceeded: the test gets a second attempt when nothing else runs."""
 
 
 class Test:
-    """A name and something to call, which returns, or raises Failed or Skipped."""
+    """A name and a function, which returns, or raises Failed or Skipped.
 
-    def __init__(self, suite, name, run, alone=False):
+    batch: a Batch that can run it together with other tests of its program, by the name `of_batch`."""
+
+    def __init__(self, suite, name, run, alone=False, batch=None, of_batch=None):
         self.suite, self.run, self.alone = suite, run, alone
         self.name = f"{suite}/{name}"
+        self.batch, self.of_batch = batch, of_batch
 
 
-running = set()  # process groups to end when the runner itself is stopped
+class Batch:
+    """A test program that runs many of its tests after one exec: see `--each` in tests/test_main.c."""
+
+    def __init__(self, command, factor, env):
+        self.command, self.factor, self.env = command, factor, env
+
+    def run(self, names):
+        """Yields name, status ("late" after its time limit), seconds and output of each test, as they end."""
+        with tempfile.TemporaryFile() as err, tempfile.TemporaryDirectory(prefix="awake-test-") as scratch:
+            environment = dict(os.environ, TMPDIR=scratch, AWAKE_SOURCE_DIR=str(ROOT), **self.env)
+            child = subprocess.Popen(self.command + ["--each", str(self.factor)], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, stderr=err, env=environment, cwd=scratch,
+                                     start_new_session=True)
+            with running_lock:
+                running.add(child.pid)
+            try:
+                child.stdin.write("".join(f"{name}\n" for name in names).encode())
+                child.stdin.close()
+                for name in names:
+                    words = child.stdout.readline().decode(errors="replace").split()
+                    if len(words) != 4 or words[0] != name:
+                        break
+                    output = child.stdout.read(int(words[3])).decode(errors="replace")
+                    yield name, words[1], float(words[2]), output
+            finally:
+                kill_group(child.pid)
+                child.stdout.close()
+                child.wait()
+                with running_lock:
+                    running.discard(child.pid)
+            err.seek(0)
+            self.last_words = err.read().decode(errors="replace")
+
+
+running = set()  # process groups to kill when the runner is stopped
 running_lock = threading.RLock()  # a signal handler may take it again
 
 
@@ -70,7 +107,7 @@ def describe(status):
 
 
 def stacks(pid):
-    """Where a program that ran out of time was, if there is a debugger to ask."""
+    """The stacks of a program that exceeded its time limit, if gdb is installed."""
     if not shutil.which("gdb"):
         return ""
     command = ["gdb", "-p", str(pid), "-batch", "-nx", "-ex", "thread apply all backtrace"]
@@ -83,8 +120,8 @@ def stacks(pid):
 
 
 class Terminal:
-    """A pseudo terminal to print on: stdout is then line buffered, as when a person runs the program,
-    so that its order with stderr is kept and nothing is lost when it aborts."""
+    """A pseudo terminal for stdout, which is then line buffered: its order with stderr is kept, and no output is lost
+    when the program aborts."""
 
     def __init__(self):
         self.main, self.far_end = pty.openpty()
@@ -110,7 +147,7 @@ class Terminal:
 
 
 def ends_within(child, seconds):
-    """Whether it does. Popen.wait would look every so often, and find a short test over long after its end."""
+    """Whether the process ends in time. Popen.wait polls at intervals, and would notice a short test late."""
     end = os.pidfd_open(child.pid)
     try:
         poll = select.poll()
@@ -121,10 +158,10 @@ def ends_within(child, seconds):
 
 
 def execute(command, limit, env=None, cwd=None, stdin="", terminal=False, merge=False):
-    """Runs a command in a process group of its own, kills all of it when the time is over, and returns what it did.
+    """Runs a command in its own process group, kills the group at the time limit, and returns a Finished.
 
-    terminal: it prints on a pseudo terminal. merge: stderr goes where stdout goes."""
-    # The output goes to files: a pipe would stay open as long as any stray grandchild lives.
+    terminal: stdout is a pseudo terminal. merge: stderr goes to stdout."""
+    # The output goes to files: a pipe would stay open while a stray grandchild lives.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
             tempfile.TemporaryFile() as feed, tempfile.TemporaryDirectory(prefix="awake-test-") as scratch:
         feed.write(stdin.encode())
@@ -142,7 +179,7 @@ def execute(command, limit, env=None, cwd=None, stdin="", terminal=False, merge=
             if not ends_within(child, limit):
                 expired, where = True, stacks(child.pid)
             seconds = time.monotonic() - begin
-            kill_group(child.pid)  # also what the test left behind
+            kill_group(child.pid)  # also processes that the test left behind
             child.wait()
             with running_lock:
                 running.discard(child.pid)
@@ -162,7 +199,7 @@ def join_text(*parts):
 
 
 def must_run(command, limit=COMPILE_LIMIT, **options):
-    """For the steps of a test that just have to work."""
+    """Runs a step of a test that must succeed, and returns its output."""
     done = execute(command, limit, **options)
     if done.status != 0:
         raise Failed(join_text(f"$ {shlex.join(map(str, command))}", describe(done.status),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A channel is linearizable: what several threads saw of it could have been done one after another on a plain queue, each
- * operation at some moment between its begin and its end. Histories of a few operations are recorded, and all orders are
- * tried that their times allow. */
+ * A channel is linearizable: the results that several threads see could come from a plain queue on
+ * which the operations run one after another, each at some moment between its begin and its end.
+ * The test records histories of a few operations, and tries all orders that their times allow. */
 #include <errno.h>
 
-#include "sync/channel.h"
+#include "sync/channel_lock.h"
 
 #include "support/by_hand.h"
 #include "support/workers.h"
@@ -18,8 +18,8 @@ typedef enum kind { TRY_SEND, TRY_RECV, SEND, RECV, LEN, CLOSE } kind;
 
 typedef struct operation {
     kind kind;
-    int value;  /* sent or received */
-    int result; /* what it answered */
+    int value; /* sent or received */
+    int result;
     uint64_t begin, end;
 } operation;
 
@@ -27,11 +27,11 @@ typedef struct history {
     operation done[THREADS][EACH];
 } history;
 
-/* ---- Recording --------------------------------------------------------------------------------- */
+/* ---- Recording ------------------------------------------------------------------------------- */
 
 typedef struct record {
     ints c;
-    uint64_t now; /* counts begins and ends, in their order */
+    uint64_t now; /* logical clock: counts begins and ends */
     history history;
 } record;
 
@@ -77,7 +77,7 @@ static void thread_body(void *arg, int index, uint64_t *random) {
     }
 }
 
-/* Who waits must not wait for ever: the first thread never does, and closes at its end. */
+/* No operation waits forever: the first thread never waits, and finally closes the channel. */
 static void plan(record *r, uint64_t *random) {
     static const kind any[] = {TRY_SEND, TRY_RECV, TRY_SEND, TRY_RECV, LEN, SEND, RECV};
     for (int t = 0; t < THREADS; t++)
@@ -89,7 +89,7 @@ static void plan(record *r, uint64_t *random) {
     r->history.done[0][EACH - 1].kind = CLOSE;
 }
 
-/* ---- Is there an order? ------------------------------------------------------------------------ */
+/* ---- Search for an order --------------------------------------------------------------------- */
 
 typedef struct queue {
     int items[OPERATIONS];
@@ -97,7 +97,7 @@ typedef struct queue {
     bool closed;
 } queue;
 
-/* What the plain queue answers. False: not that. A wait is over when it is its turn. */
+/* Applies the operation to a plain queue. False: the result differs, or it would have to wait. */
 static bool replay(queue *q, size_t capacity, const operation *o) {
     bool full = (size_t)q->count >= capacity, sends = o->kind == SEND || o->kind == TRY_SEND;
     if (o->kind == LEN) return o->result == q->count;
@@ -116,7 +116,8 @@ static bool replay(queue *q, size_t capacity, const operation *o) {
     return o->result == 0 && o->value == item;
 }
 
-/* The next of a thread can be next of all when no other, not yet taken, has ended before it began. */
+/* The next operation of a thread may be replayed if no other operation that is not yet replayed
+ * ended before it began. */
 static bool may_be_next(const history *h, const int at[THREADS], int thread) {
     for (int t = 0; t < THREADS; t++)
         if (at[t] < EACH && h->done[t][at[t]].end < h->done[thread][at[thread]].begin) return false;
@@ -158,16 +159,16 @@ TEST_LIMIT(what_threads_see_of_a_channel_has_an_order, 60) {
     static const size_t capacities[] = {1, 2, 3, AW_UNBOUNDED};
     static record r;
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(2000); round++) {
+    for (int round = 0; round < stress_rounds(2000); round++) {
         size_t capacity = capacities[round % 4];
-        storm s;
+        thread_group s;
         memset(&r, 0, sizeof r);
         CHECK_EQ(aw_channel_init(&r.c, capacity), 0);
-        if (round / 4 % 2) aw__back_always(&r.c.channel); /* as with a large one */
+        if (round / 4 % 2) aw__tail_always(&r.c.channel); /* as in a large channel */
         plan(&r, &random);
-        storm_make(&s, THREADS, &random, thread_body, &r);
-        storm_go(&s);
-        storm_end(&s);
+        thread_group_create(&s, THREADS, &random, thread_body, &r);
+        thread_group_go(&s);
+        thread_group_join(&s);
         if (!is_linear(&r.history, capacity)) {
             show(&r.history);
             FAIL("there is no order (capacity %d)", (int)capacity);
@@ -176,7 +177,7 @@ TEST_LIMIT(what_threads_see_of_a_channel_has_an_order, 60) {
     }
 }
 
-/* The checker finds what is wrong. */
+/* The search rejects wrong histories. */
 TEST(a_history_without_an_order_is_found) {
     history h;
     for (int t = 0; t < THREADS; t++)
@@ -185,14 +186,13 @@ TEST(a_history_without_an_order_is_found) {
     h.done[0][0] = (operation){TRY_SEND, 1, 0, 0, 1};
     h.done[0][1] = (operation){TRY_SEND, 2, 0, 2, 3};
     h.done[1][0] = (operation){TRY_RECV, 1, 0, 4, 7};
-    h.done[2][0] = (operation){TRY_RECV, 2, 0, 5,
-                               6}; /* at the same time: the second one first is fine */
+    h.done[2][0] = (operation){TRY_RECV, 2, 0, 5, 6}; /* concurrent: it may end first */
     CHECK(is_linear(&h, 2));
-    CHECK(!is_linear(&h, 1)); /* the second send had no slot */
+    CHECK(!is_linear(&h, 1)); /* capacity 1: the second send finds it full */
     h.done[1][0].begin = 7, h.done[1][0].end = 8;
-    CHECK(!is_linear(&h, 2)); /* not when it began after the other one had ended */
+    CHECK(!is_linear(&h, 2)); /* not concurrent: 2 was received before 1 */
     h.done[1][0] = (operation){TRY_RECV, 2, 0, 4, 7};
-    CHECK(!is_linear(&h, 2)); /* twice */
+    CHECK(!is_linear(&h, 2)); /* 2 was received twice */
     h.done[1][0] = (operation){TRY_RECV, 0, -EAGAIN, 4, 7};
-    CHECK(!is_linear(&h, 2)); /* lost */
+    CHECK(!is_linear(&h, 2)); /* 1 is lost */
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels under random schedules: threads that send, receive, change their mind at any moment, and go away. A ledger has
- * every message: nothing is lost, nothing comes twice, and what one sender sent comes in its order. */
+ * Channels under random schedules. Threads send, receive, cancel at random moments, and drop their
+ * ends. A ledger records every message: none is lost, none arrives twice, and the messages of one
+ * sender arrive in order. */
 #include <errno.h>
 
-#include "sync/channel.h"
+#include "sync/channel_lock.h"
 
 #include "support/by_hand.h"
 #include "support/workers.h"
@@ -19,18 +20,18 @@ enum { SENDERS = 3, RECEIVERS = 3, MAILS = 400, MANY = 5 };
 typedef struct post {
     mails *c;
     int receivers;
-    bool discards; /* receivers give back what they have received */
+    bool discards; /* receivers discard some of what they receive */
     uint32_t each;
     uint32_t seen[SENDERS * MAILS];
     uint32_t released;
 } post;
 
-/* The flag of a thread is woken a moment too late sometimes: it outlives the thread. */
+/* Static: a wake may come after the thread has ended. */
 static aw_flag flags[MAX_THREADS];
 
-/* ---- By hand: each thread drives its future ---------------------------------------------------- */
+/* ---- Threads that poll their futures themselves ---------------------------------------------- */
 
-/* Poll to its end, or cancel it somewhere on the way. */
+/* Polls until ready, or cancels at a random moment. */
 static aw_poll drive(aw_channel_future *f, aw_flag *flag, uint64_t *random) {
     for (;;) {
         if (chance(random, 8)) return CANCEL(f, flag);
@@ -73,7 +74,7 @@ static void sends(post *l, uint32_t from, aw_flag *flag, uint64_t *random) {
     aw_channel_sender_drop(l->c);
 }
 
-/* How many it got; -EPIPE at the end; 0: none this time. */
+/* Returns the number of messages; 0: none this time; -EPIPE: the channel is closed. */
 static int receive_once(post *l, struct mail *m, aw_flag *flag, uint64_t *random) {
     if (chance(random, 4)) {
         int r = aw_channel_try_recv(l->c, m);
@@ -99,7 +100,7 @@ static void receives(post *l, aw_flag *flag, uint64_t *random) {
             uint32_t from = m[i].from, number = m[i].number;
             CHECK(from < SENDERS && number < l->each);
             CHECK_EQ(ADD(l->seen[from * MAILS + number], 1), 0);
-            /* One that others give back may come late; nobody else gives anything back here. */
+            /* A message that another receiver discarded may arrive late. */
             if (!l->discards) CHECK_GE(number, next[from]);
             if (l->receivers == 1) CHECK_EQ(number, next[from]);
             next[from] = number + 1;
@@ -117,29 +118,29 @@ static void thread_body(void *arg, int index, uint64_t *random) {
         receives(l, &flags[index], random);
 }
 
-/* `back`: with its back open (sync/back.h) wherever that may be. */
-static mails *new_channel(size_t capacity, bool back) {
+/* `tail`: opens the tail (sync/channel_tail.h) wherever that is allowed. */
+static mails *new_channel(size_t capacity, bool tail) {
     mails *c = aw_channel_new(mails, capacity);
-    if (back) aw__back_always(&c->channel);
+    if (tail) aw__tail_always(&c->channel);
     return c;
 }
 
 static void storm_of(uint64_t *random, mails *c, int receivers, bool discards) {
     static post l;
-    storm s;
+    thread_group s;
     memset(&l, 0, sizeof l);
     l.c = c;
     l.each = (uint32_t)test_scale(MAILS);
     l.receivers = receivers;
     l.discards = discards;
     for (int i = 1; i < SENDERS; i++)
-        aw_channel_sender_clone(l.c);
+        aw_channel_sender_keep(l.c);
     for (int i = 1; i < receivers; i++)
-        aw_channel_receiver_clone(l.c);
-    aw_channel_downgrade(l.c); /* to look at it when all have gone */
-    storm_make(&s, SENDERS + receivers, random, thread_body, &l);
-    storm_go(&s);
-    storm_end(&s);
+        aw_channel_receiver_keep(l.c);
+    aw_channel_downgrade(l.c); /* keeps the memory, for the checks at the end */
+    thread_group_create(&s, SENDERS + receivers, random, thread_body, &l);
+    thread_group_go(&s);
+    thread_group_join(&s);
     for (uint32_t i = 0; i < SENDERS * MAILS; i++)
         CHECK_EQ(l.seen[i], i % MAILS < l.each);
     CHECK_EQ(l.c->channel.woken, 0);
@@ -152,7 +153,7 @@ static void storms(int receivers, bool discards) {
     static const size_t capacities[] = {1, 2, 7, 40, AW_UNBOUNDED};
     memory m;
     aw_set_allocator(memory_init(&m));
-    for (int i = 0; i < storm_rounds(20); i++)
+    for (int i = 0; i < stress_rounds(20); i++)
         storm_of(&random, new_channel(capacities[i % 5], i % 2), receivers, discards);
     CHECK_EQ(memory_in_use(&m), 0);
 }
@@ -161,15 +162,15 @@ TEST_LIMIT(receivers_that_are_cancelled_keep_the_order_of_each_sender, 60) {
     storms(RECEIVERS, false);
 }
 
-TEST_LIMIT(one_receiver_that_gives_back_gets_everything_in_order, 60) {
+TEST_LIMIT(one_receiver_that_discards_gets_everything_in_order, 60) {
     storms(1, true);
 }
 
-TEST_LIMIT(receivers_that_give_back_lose_nothing, 60) {
+TEST_LIMIT(receivers_that_discard_lose_nothing, 60) {
     storms(RECEIVERS, true);
 }
 
-/* ---- Closing and going away in the middle ------------------------------------------------------ */
+/* ---- Closing and dropping in the middle ------------------------------------------------------ */
 
 static post *releasing;
 static void count_released(void *item) {
@@ -206,14 +207,14 @@ static void until_closed(void *arg, int index, uint64_t *random) {
     aw_channel_receiver_drop(l->c);
 }
 
-/* What was sent was received or released, once; what was refused was neither. */
-TEST_LIMIT(what_is_left_when_the_receivers_go_is_released_once, 60) {
+/* A message that was sent is received or released, once. A refused message is neither. */
+TEST_LIMIT(messages_in_the_channel_when_the_receivers_drop_are_released_once, 60) {
     uint64_t random = test_seed();
     static post l;
     memory m;
     aw_set_allocator(memory_init(&m));
-    for (int round = 0; round < storm_rounds(60); round++) {
-        storm s;
+    for (int round = 0; round < stress_rounds(60); round++) {
+        thread_group s;
         memset(&l, 0, sizeof l);
         releasing = &l;
         l.c = new_channel(round % 4 == 3 ? AW_UNBOUNDED : (size_t)(1 + round % 4), round / 4 % 2);
@@ -222,21 +223,21 @@ TEST_LIMIT(what_is_left_when_the_receivers_go_is_released_once, 60) {
         l.receivers = RECEIVERS;
         l.discards = round % 2;
         for (int i = 1; i < SENDERS; i++)
-            aw_channel_sender_clone(l.c);
+            aw_channel_sender_keep(l.c);
         for (int i = 1; i < RECEIVERS; i++)
-            aw_channel_receiver_clone(l.c);
-        storm_make(&s, SENDERS + RECEIVERS, &random, until_closed, &l);
-        storm_go(&s);
-        storm_end(&s);
+            aw_channel_receiver_keep(l.c);
+        thread_group_create(&s, SENDERS + RECEIVERS, &random, until_closed, &l);
+        thread_group_go(&s);
+        thread_group_join(&s);
         for (uint32_t i = 0; i < SENDERS * MAILS; i++)
             CHECK_EQ(l.seen[i], i % MAILS < sent_count[i / MAILS]);
     }
     CHECK_EQ(memory_in_use(&m), 0);
 }
 
-/* ---- Tasks that are aborted -------------------------------------------------------------------- */
+/* ---- Tasks that are aborted ------------------------------------------------------------------ */
 
-/* Each does what is left of its work; who is aborted is followed by another one. */
+/* Each task continues the work of its index. An aborted task is replaced by a new one. */
 AW_ASYNC(int, sender_task, post *l; uint32_t * next; struct mail m; aw_channel_future f;) {
     AW_BEGIN;
     while (LOAD(*self->next) < self->l->each) {
@@ -269,7 +270,7 @@ static aw_future *start(aw_runtime *rt, post *l, uint32_t *next, int i) {
                 ->future;
 }
 
-/* True: it had finished before. */
+/* True: the task had finished. */
 static bool stop(aw_runtime *rt, aw_future *task, bool abort) {
     if (abort) aw__task_abort(task);
     int status = join_status(rt, task);

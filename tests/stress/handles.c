@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Handles in the hands of threads: aborted, dropped and joined while their tasks run, complete, and are
- * ended with the runtime. Every task ends once, on the runtime's thread; every output is taken once or
- * discarded once; every join says what happened. */
-#include "support/storm.h"
+ * Threads abort, drop and join handles while their tasks run, complete, and end with the runtime.
+ * Every task ends once, on a thread of the runtime. Every output is taken or discarded once. Every
+ * join reports what happened. */
+#include "support/stress.h"
 
 enum { TASKS = 24 };
 
 typedef struct job_record {
     uint32_t finals, outputs, taken, discarded;
-    uint32_t status_seen; /* a join has reported */
+    uint32_t status_seen; /* a join has set `status` */
     int status;
 } job_record;
 
@@ -20,14 +20,14 @@ typedef struct contest {
     struct job *handles[MAX_THREADS * TASKS];
 } contest;
 
-/* ---- The task --------------------------------------------------------------------------------- */
+/* ---- The task -------------------------------------------------------------------------------- */
 
 struct job {
     AW_FRAME(char *);
     contest *contest;
     job_record *record;
-    uint32_t turns;
-    bool patient; /* waits instead of ending */
+    uint32_t yield_count;
+    bool waits; /* never finishes by itself */
     aw_never never;
 };
 
@@ -39,9 +39,9 @@ static void discard_job(aw_future *self) {
 
 AW_ASYNC_STATIC(job, .discard = discard_job) {
     AW_BEGIN;
-    for (; self->turns > 0; self->turns--)
+    for (; self->yield_count > 0; self->yield_count--)
         AW_YIELD;
-    if (self->patient) AW_AWAIT(self->never, aw_never_ready());
+    if (self->waits) AW_AWAIT(self->never, aw_never_ready());
     self->record->outputs++;
     AW_RETURN(strdup("output"));
     AW_FINALLY;
@@ -50,9 +50,9 @@ AW_ASYNC_STATIC(job, .discard = discard_job) {
     AW_END;
 }
 
-/* ---- What threads do with a handle ------------------------------------------------------------ */
+/* ---- What threads do with a handle ----------------------------------------------------------- */
 
-/* Joins without a runtime; gives up now and then. True: the join has reported. */
+/* Joins without a runtime; cancels the join at random unless `to_the_end`. True: it reported. */
 static bool join_some_time(struct job *h, job_record *r, uint64_t *random, bool to_the_end) {
     aw_parker *parker[2] = {aw_parker_new(), aw_parker_new()};
     aw_task_join_future join = aw_task_join(h);
@@ -73,7 +73,7 @@ static bool join_some_time(struct job *h, job_record *r, uint64_t *random, bool 
     memset(parker, 0xa5, sizeof parker);
     if (answer != AW_READY) return false;
     if (join.out == 0 && chance(random, 4)) {
-        aw_future_discard(&join.future); /* the output goes back to the handle */
+        aw_future_discard(&join.future); /* the output returns to the handle */
         return false;
     }
     r->status = join.out;
@@ -81,7 +81,7 @@ static bool join_some_time(struct job *h, job_record *r, uint64_t *random, bool 
     return true;
 }
 
-static void play_with(contest *c, int i, uint64_t *random) {
+static void use_handle(contest *c, int i, uint64_t *random) {
     struct job *h = c->handles[i];
     job_record *r = &c->records[i];
     bool joined = false;
@@ -105,28 +105,29 @@ static void play_with(contest *c, int i, uint64_t *random) {
     aw_task_drop(h);
 }
 
-static void play(void *arg, int index, uint64_t *random) {
+static void use_handles(void *arg, int index, uint64_t *random) {
     contest *c = arg;
     for (int i = 0; i < TASKS; i++)
-        play_with(c, index * TASKS + i, random);
+        use_handle(c, index * TASKS + i, random);
 }
 
 static void run_contest(uint64_t *random, int threads, memory *m) {
     static contest c;
-    storm s;
+    thread_group s;
     memset(&c, 0, sizeof c);
     c.rt = runtime_new(m, NULL, NULL, false);
     c.runner = pthread_self();
     int all = threads * TASKS;
     for (int i = 0; i < all; i++)
-        c.handles[i] = aw_spawn_on(c.rt, AW_CALL(job, .contest = &c, .record = &c.records[i],
-                                                 .turns = (uint32_t)(test_random(random) % 20),
-                                                 .patient = chance(random, 4)));
-    storm_make(&s, threads, random, play, &c);
-    storm_go(&s);
+        c.handles[i] = aw_spawn_on(c.rt,
+                                   AW_CALL(job, .contest = &c, .record = &c.records[i],
+                                           .yield_count = (uint32_t)(test_random(random) % 20),
+                                           .waits = chance(random, 4)));
+    thread_group_create(&s, threads, random, use_handles, &c);
+    thread_group_go(&s);
     CHECK_EQ(aw_block_on(c.rt, yields((int)(test_random(random) % 40))), 0);
-    aw_runtime_free(c.rt); /* in the middle of it all: whoever waits for a patient one is told */
-    storm_end(&s);
+    aw_runtime_free(c.rt); /* joins of waiting tasks end with -ECANCELED */
+    thread_group_join(&s);
     for (int i = 0; i < all; i++) {
         job_record *r = &c.records[i];
         CHECK_EQ(r->finals, 1);
@@ -141,14 +142,14 @@ TEST_LIMIT(aborts_drops_and_joins_of_threads_race_with_completion_and_the_end, 6
     uint64_t random = test_seed();
     memory m;
     memory_init(&m);
-    for (int round = 0; round < storm_rounds(1000); round++)
+    for (int round = 0; round < stress_rounds(1000); round++)
         run_contest(&random, 1 + round % 8, &m);
 }
 
-/* ---- One task, one join, one end -------------------------------------------------------------- */
+/* ---- One task, one join, one shutdown -------------------------------------------------------- */
 
-/* The join is linked, looked for and unlinked in the same few instructions in which the task ends and
- * the runtime after it. Nothing else goes on. */
+/* The join is linked, looked up and unlinked within the few instructions in which the task and then
+ * the runtime end. Nothing else runs. */
 struct duel {
     struct probe *task;
     uint32_t polled;
@@ -175,19 +176,19 @@ TEST_LIMIT(a_join_that_meets_the_end_of_its_task_and_of_the_runtime_is_told, 60)
     uint64_t random = test_seed() + 1;
     memory m;
     memory_init(&m);
-    for (int round = 0; round < storm_rounds(10000); round++) {
-        storm s;
-        ledger l = LEDGER;
+    for (int round = 0; round < stress_rounds(10000); round++) {
+        thread_group s;
+        probe_state l = PROBE_STATE;
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
         struct duel d = {.task = aw_spawn_on(rt, probe_of(&l))};
         run_a_while(rt);
-        storm_make(&s, 1, &random, join_in_duel, &d);
+        thread_group_create(&s, 1, &random, join_in_duel, &d);
         bool finish = round % 2;
-        if (finish) ledger_finish(&l);
-        storm_go(&s);
+        if (finish) probe_finish(&l);
+        thread_group_go(&s);
         if (finish) run_a_while(rt);
         aw_runtime_free(rt);
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_EQ(d.status, finish ? 0 : -ECANCELED);
         CHECK_EQ(l.discards, 0);
         CHECK_EQ(memory_in_use(&m), 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Buffers that are lent to operations, and taken back at random moments: when the cancel has ended nobody touches them any
- * more, and no byte was read or sent that the result does not tell of. */
+ * Buffers that are lent to operations, which are cancelled at random moments. After a cancel has
+ * ended, nothing touches the buffer, and no byte was read or sent that the result does not
+ * report. */
 #include "support/guard.h"
 #include "support/io_ends.h"
 
@@ -13,12 +14,12 @@ static int stream_bytes(void) {
 
 static uint64_t moment(uint64_t *random) {
     uint64_t r = test_random(random);
-    return r % 4 == 0 ? 0 : r >> 8 & 0x7fff; /* up to 30 us */
+    return r % 4 == 0 ? 0 : r >> 8 & 0x7fff; /* ns: up to 33 us */
 }
 
 typedef AW_TIMEOUT(aw_io) io_timeout;
 
-/* ---- Reading ------------------------------------------------------------------------------------ */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, read_impatiently, aw_conn *conn; uint32_t stream; uint64_t random; uint64_t at;
          uint32_t cancelled; int pause; unsigned char *buf; io_timeout t; aw_yield yield;) {
@@ -42,27 +43,27 @@ AW_ASYNC(int, read_impatiently, aw_conn *conn; uint32_t stream; uint64_t random;
     AW_END;
 }
 
-struct far {
+struct peer {
     int fd;
     uint32_t stream;
     uint64_t random, at;
-    const uint32_t *cancelled; /* of the task */
+    const uint32_t *cancelled; /* counted by the task */
     uint32_t waited;
 };
 
-/* At its begin and in the middle nothing goes on until the task has given up a few times. */
-static void make_it_wait(struct far *f) {
+/* At the beginning and after half of the bytes: waits for CANCELS more cancelled operations. */
+static void wait_for_cancels(struct peer *f) {
     if (f->waited == 2 || f->at < f->waited * (uint64_t)stream_bytes() / 2) return;
     f->waited++;
     WAIT_UNTIL(LOAD(*f->cancelled) >= f->waited * CANCELS);
 }
 
 static void *write_in_pieces(void *arg) {
-    struct far *f = arg;
+    struct peer *f = arg;
     unsigned char bytes[3 * BUFFER];
     uint64_t total = (uint64_t)stream_bytes();
     while (f->at < total) {
-        make_it_wait(f);
+        wait_for_cancels(f);
         size_t size = 1 + test_random(&f->random) % sizeof bytes;
         if (size > total - f->at) size = (size_t)(total - f->at);
         pattern_fill(f->stream, f->at, bytes, size);
@@ -81,7 +82,7 @@ ON_DRIVERS(a_buffer_is_not_touched_when_the_read_is_cancelled) {
     uint64_t random = test_seed();
     aw_runtime *rt = io_runtime(how, &m, NULL);
     struct read_impatiently *tasks[STREAMS];
-    struct far far[STREAMS];
+    struct peer peers[STREAMS];
     pthread_t threads[STREAMS];
     aw_conn *conns[STREAMS];
     for (uint32_t i = 0; i < STREAMS; i++) {
@@ -93,24 +94,24 @@ ON_DRIVERS(a_buffer_is_not_touched_when_the_read_is_cancelled) {
         CHECK_EQ(aw_conn_of_fd(&conns[i], fds[1]), 0);
         tasks[i] = aw_spawn_on(rt, AW_CALL(read_impatiently, .conn = conns[i], .stream = i,
                                            .random = test_random(&random), .buf = malloc(BUFFER)));
-        far[i] = (struct far){fds[0], i, test_random(&random), 0, &tasks[i]->cancelled, 0};
-        threads[i] = thread_start(write_in_pieces, &far[i]);
+        peers[i] = (struct peer){fds[0], i, test_random(&random), 0, &tasks[i]->cancelled, 0};
+        threads[i] = thread_start(write_in_pieces, &peers[i]);
     }
     for (uint32_t i = 0; i < STREAMS; i++) {
         CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
         thread_end(threads[i]);
         CHECK_EQ(tasks[i]->out, 0);
-        CHECK_EQ(tasks[i]->at, far[i].at); /* all of it */
+        CHECK_EQ(tasks[i]->at, peers[i].at); /* nothing is lost */
         CHECK_GE(tasks[i]->cancelled, 2u * CANCELS);
         free(tasks[i]->buf);
         aw_task_drop(tasks[i]);
         aw_close(conns[i]);
-        close(far[i].fd);
+        close(peers[i].fd);
     }
     workers_end(rt, &m);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------ */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, write_impatiently, aw_conn *conn; uint32_t stream; uint64_t random; uint64_t at;
          uint64_t total; uint32_t cancelled; int pause; unsigned char *buf; io_timeout t;
@@ -126,7 +127,7 @@ AW_ASYNC(int, write_impatiently, aw_conn *conn; uint32_t stream; uint64_t random
         }
         CHECK_EQ(self->t.out, -ETIMEDOUT);
         ADD(self->cancelled, 1);
-        guard(self->buf, BUFFER); /* whoever sends it now sends what nobody expects */
+        guard(self->buf, BUFFER); /* a late send would send wrong bytes */
         for (self->pause = (int)(test_random(&self->random) % 3); self->pause; self->pause--)
             AW_AWAIT(self->yield, aw_yield_now());
         unguard(self->buf, BUFFER);
@@ -137,10 +138,10 @@ AW_ASYNC(int, write_impatiently, aw_conn *conn; uint32_t stream; uint64_t random
 }
 
 static void *read_in_pieces(void *arg) {
-    struct far *f = arg;
+    struct peer *f = arg;
     unsigned char bytes[3 * BUFFER];
     for (;;) {
-        make_it_wait(f);
+        wait_for_cancels(f);
         ssize_t n = recv(f->fd, bytes, 1 + test_random(&f->random) % sizeof bytes, 0);
         CHECK_GE(n, 0);
         if (n == 0) return NULL;
@@ -156,7 +157,7 @@ ON_DRIVERS(nothing_is_sent_when_the_write_is_cancelled) {
     uint64_t random = test_seed();
     aw_runtime *rt = io_runtime(how, &m, NULL);
     struct write_impatiently *tasks[STREAMS];
-    struct far far[STREAMS];
+    struct peer peers[STREAMS];
     pthread_t threads[STREAMS];
     aw_conn *conns[STREAMS];
     for (uint32_t i = 0; i < STREAMS; i++) {
@@ -171,19 +172,19 @@ ON_DRIVERS(nothing_is_sent_when_the_write_is_cancelled) {
         tasks[i] = aw_spawn_on(rt, AW_CALL(write_impatiently, .conn = conns[i], .stream = i,
                                            .total = (uint64_t)stream_bytes(),
                                            .random = test_random(&random), .buf = malloc(BUFFER)));
-        far[i] = (struct far){fds[0], i, test_random(&random), 0, &tasks[i]->cancelled, 0};
-        threads[i] = thread_start(read_in_pieces, &far[i]);
+        peers[i] = (struct peer){fds[0], i, test_random(&random), 0, &tasks[i]->cancelled, 0};
+        threads[i] = thread_start(read_in_pieces, &peers[i]);
     }
     for (uint32_t i = 0; i < STREAMS; i++) {
         CHECK_EQ(join_status(rt, &tasks[i]->future), 0);
         thread_end(threads[i]);
         CHECK_EQ(tasks[i]->out, 0);
-        CHECK_EQ(tasks[i]->at, far[i].at);
+        CHECK_EQ(tasks[i]->at, peers[i].at);
         CHECK_GE(tasks[i]->cancelled, 2u * CANCELS);
         free(tasks[i]->buf);
         aw_task_drop(tasks[i]);
         aw_close(conns[i]);
-        close(far[i].fd);
+        close(peers[i].fd);
     }
     workers_end(rt, &m);
 }

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * As many connections at once as a process may have, from a second process: all are answered, each with its own bytes, and
- * nothing is left. */
+ * As many connections at once as a process may have, from a second process. Each connection gets
+ * its own bytes back, and nothing remains open. */
 #include "support/net.h"
 #include "support/pattern.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-enum { MOST = 19000, MESSAGE = 16 };
+enum { MAX_CONNECTIONS = 19000, MESSAGE = 16 };
 
-/* This process, and the other one, shall be able to have as many, and some of their own. */
-static void make_room_for(int connections) {
-    enum { OTHERS = 500 };
+/* For this process and the one that it forks: `connections` descriptors, and some more. */
+static void raise_fd_limit_for(int connections) {
+    enum { EXTRA = 500 };
     static char reason[100];
     struct rlimit limit;
     CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    if (limit.rlim_max < (rlim_t)connections + OTHERS) {
+    if (limit.rlim_max < (rlim_t)connections + EXTRA) {
         snprintf(reason, sizeof reason, "a process may have %llu descriptors here, not %d",
-                 (unsigned long long)limit.rlim_max, connections + OTHERS);
+                 (unsigned long long)limit.rlim_max, connections + EXTRA);
         SKIP(reason);
     }
     limit.rlim_cur = limit.rlim_max;
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* ---- The other process --------------------------------------------------------------------------- */
+/* ---- The client process ---------------------------------------------------------------------- */
 
 static void exchange(int fd, uint32_t i, bool sends) {
     unsigned char bytes[MESSAGE];
@@ -38,15 +38,16 @@ static void exchange(int fd, uint32_t i, bool sends) {
     }
 }
 
-/* From some addresses: the more of an address's ports are in use, the longer the system looks for one. */
-static void be_many(const aw_addr *at, int count) {
-    int *fds = calloc((size_t)count, sizeof *fds), late = 1;
+/* Connects from several addresses: the more ports of an address are in use, the longer the kernel
+ * searches for a free one. */
+static void run_clients(const aw_addr *at, int count) {
+    int *fds = calloc((size_t)count, sizeof *fds), on = 1;
     for (int i = 0; i < count; i++) {
         struct sockaddr_in from = {.sin_family = AF_INET};
         from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + (uint32_t)i / 1000);
         fds[i] = socket(AF_INET, SOCK_STREAM, 0);
         CHECK_GE(fds[i], 0);
-        CHECK_EQ(setsockopt(fds[i], IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late), 0);
+        CHECK_EQ(setsockopt(fds[i], IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on), 0);
         CHECK_EQ(bind(fds[i], (struct sockaddr *)&from, sizeof from), 0);
         CHECK_EQ(connect(fds[i], &at->u.any, at->size), 0);
     }
@@ -61,7 +62,7 @@ static void be_many(const aw_addr *at, int count) {
     free(fds);
 }
 
-/* ---- The server ------------------------------------------------------------------------------------ */
+/* ---- The server ------------------------------------------------------------------------------ */
 
 struct served {
     uint32_t connections, bytes; /* atomic */
@@ -104,16 +105,16 @@ AW_ASYNC(int, serve, aw_listener *listener; int count; int i; struct served * se
 static void serve_many(const char *driver, uint32_t workers) {
     memory m;
     struct served served = {0, 0};
-    int count = test_scale(MOST), status;
-    make_room_for(count);
+    int count = test_scale(MAX_CONNECTIONS), status;
+    raise_fd_limit_for(count);
     io_needs(driver);
     size_t fds = open_fds();
     aw_addr at;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
     pid_t client = fork();
     if (client == 0) {
         close(aw_listener_fd(l));
-        be_many(&at, count);
+        run_clients(&at, count);
         _exit(0);
     }
     aw_runtime *rt = io_runtime((struct io_setup){driver, workers, false}, &m, NULL);

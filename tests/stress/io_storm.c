@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Many connections at once that are opened, used, given up and closed from all sides. Each has bytes of its own: a byte of
- * another one would mean that an operation outlived its descriptor. What arrives is what was sent, from the
- * beginning on; all of it, when both ends were closed in order. */
+ * Many connections at once, which tasks and threads open, use, cancel and close. Each stream has
+ * its own bytes: a byte of another stream would mean that an operation outlived its descriptor. The
+ * bytes received are a prefix of the bytes sent; all of them, if both ends were closed in order. */
 #define _GNU_SOURCE
 #include "support/io_ends.h"
 
@@ -10,9 +10,9 @@
 
 typedef AW_TIMEOUT(aw_io) io_timeout;
 
-/* ---- Close and open again ------------------------------------------------------------------------- */
+/* ---- Close and open again -------------------------------------------------------------------- */
 
-/* To the end, or until somebody closes it. */
+/* Reads to the end, or until the connection is closed. */
 AW_ASYNC(int, read_own, aw_conn *conn; uint32_t stream; uint32_t * ended; uint64_t at;
          unsigned char in[24]; aw_io io;) {
     AW_BEGIN;
@@ -32,7 +32,7 @@ AW_ASYNC(int, read_own, aw_conn *conn; uint32_t stream; uint32_t * ended; uint64
 
 enum { EARLY = 6, LATER = 10 };
 
-/* Numbers are used again at once: who is late reads from or writes to another's connection. */
+/* Descriptor numbers are reused at once: a late operation would use another connection. */
 AW_ASYNC(int, reopen, uint32_t lane; int rounds; int i; uint32_t stream; uint64_t random;
          aw_conn * ends[2]; struct read_own * reader; struct read_own * before;
          unsigned char bytes[EARLY + LATER]; aw_io io; AW_TIMEOUT(aw_io) t;
@@ -41,7 +41,7 @@ AW_ASYNC(int, reopen, uint32_t lane; int rounds; int i; uint32_t stream; uint64_
     for (self->i = 0; self->i < self->rounds; self->i++) {
         self->stream = self->lane * 1000003u + (uint32_t)self->i;
         io_pair(self->ends);
-        /* At once, and by nobody's ring: it is there before who is late. */
+        /* A plain write, without a ring: these bytes precede those of a late operation. */
         pattern_fill(self->stream, 0, self->bytes, sizeof self->bytes);
         CHECK_EQ(write(aw_conn_fd(self->ends[0]), self->bytes, EARLY), EARLY);
         aw_conn_keep(self->ends[1]);
@@ -56,12 +56,12 @@ AW_ASYNC(int, reopen, uint32_t lane; int rounds; int i; uint32_t stream; uint64_
             AW_AWAIT(self->io, aw_write(self->ends[0], self->bytes + EARLY, LATER));
             CHECK_EQ(self->io.out, LATER);
         }
-        if (chance(&self->random, 2)) { /* a read that is given up: there is nothing */
+        if (chance(&self->random, 2)) { /* there is nothing to read */
             AW_AWAIT_FOR(self->t, test_random(&self->random) % 10000,
                          aw_read(self->ends[0], self->bytes, sizeof self->bytes));
             CHECK_EQ(self->t.out, -ETIMEDOUT);
         }
-        if (chance(&self->random, 2)) { /* the reader waits for it, or is about to */
+        if (chance(&self->random, 2)) { /* the reader waits, or is about to */
             aw_close(self->ends[1]);
             aw_close(self->ends[0]);
         } else {
@@ -75,8 +75,8 @@ AW_ASYNC(int, reopen, uint32_t lane; int rounds; int i; uint32_t stream; uint64_
     AW_END;
 }
 
-/* The same by a plain thread: it closes while who runs the reader has looked at the descriptor and not made the call, or has it
- * in a queue. */
+/* The same from a plain thread. It may close the connection after the thread that runs the reader
+ * has loaded the descriptor and before it makes the call, or while the operation is queued. */
 struct reopens {
     aw_runtime *rt;
     uint32_t lane, begun, ended; /* ended: atomic */
@@ -103,7 +103,7 @@ static void reopen_once(struct reopens *r) {
 static void *reopen_on_a_thread(void *arg) {
     enum { AT_ONCE = 8 };
     struct reopens *r = arg;
-    for (int i = storm_rounds(600); i > 0; i--) {
+    for (int i = stress_rounds(600); i > 0; i--) {
         WAIT_UNTIL(r->begun - LOAD(r->ended) < AT_ONCE);
         reopen_once(r);
     }
@@ -128,13 +128,13 @@ ON_DRIVERS(no_byte_of_another_connection_arrives) {
     aw_runtime *rt = io_runtime(how, &m, NULL);
     struct reopen *lanes[LANES];
     struct reopens threads[THREADS];
-    STORE(fault_hesitates, 3);
+    STORE(fault_yield_every, 3);
     for (uint32_t i = 0; i < THREADS; i++) {
         threads[i] = (struct reopens){.rt = rt, .lane = LANES + i, .random = test_random(&random)};
         threads[i].thread = thread_start(reopen_on_a_thread, &threads[i]);
     }
     for (uint32_t i = 0; i < LANES; i++)
-        lanes[i] = aw_spawn_on(rt, AW_CALL(reopen, .lane = i, .rounds = storm_rounds(600),
+        lanes[i] = aw_spawn_on(rt, AW_CALL(reopen, .lane = i, .rounds = stress_rounds(600),
                                            .random = test_random(&random)));
     for (uint32_t i = 0; i < LANES; i++) {
         CHECK_EQ(join_status(rt, &lanes[i]->future), 0);
@@ -148,14 +148,15 @@ ON_DRIVERS(no_byte_of_another_connection_arrives) {
     CHECK_EQ(entries("/proc/self/fd"), fds);
 }
 
-/* ---- A peer that is closed by somebody else -------------------------------------------------------- */
+/* ---- Ends that are closed from outside ------------------------------------------------------- */
 
-/* What a connection of the storm has: its tasks each hold a reference. */
+/* One connection of the storm. Each of its tasks holds a reference. */
 struct line {
     uint32_t stream;
     aw_conn *ends[2];
     uint64_t sent, received;
-    int what; /* somebody closes this end (0, 1), or aborts the one task or the other (2, 3); or nothing */
+    /* 0, 1: this end is closed from outside. 2, 3: the sender or receiver is aborted. */
+    int disturbance;
     bool disturbed;
 };
 
@@ -206,16 +207,17 @@ AW_ASYNC(int, receive_line, struct line *line; uint64_t random; unsigned char *b
     AW_END;
 }
 
-/* Who drops the last reference closes it, and so the other end comes to its end. */
+/* Dropping the last reference closes an end. Then the other end sees the end of the stream. */
 static void one_line(aw_runtime *rt, uint64_t *random, uint32_t stream, struct line *l,
                      struct send_line **s, struct receive_line **r) {
-    *l = (struct line){.stream = stream, .what = (int)(test_random(random) % 10)};
-    l->disturbed = l->what < 4;
+    *l = (struct line){.stream = stream, .disturbance = (int)(test_random(random) % 10)};
+    l->disturbed = l->disturbance < 4;
     if (chance(random, 4))
         tcp_pair(l->ends);
     else
         io_pair(l->ends);
-    if (l->what < 2) aw_conn_keep(l->ends[l->what]); /* for the close; the others are the tasks' */
+    /* For the close. The first references belong to the tasks. */
+    if (l->disturbance < 2) aw_conn_keep(l->ends[l->disturbance]);
     *s = aw_spawn_on(rt, AW_CALL(send_line, .line = l, .random = test_random(random),
                                  .total = test_random(random) % 30000, .buf = malloc(2000)));
     *r = aw_spawn_on(
@@ -224,12 +226,12 @@ static void one_line(aw_runtime *rt, uint64_t *random, uint32_t stream, struct l
 
 enum { LINES = 12 };
 
-ON_DRIVERS(what_arrives_is_what_was_sent_whoever_closes_and_cancels) {
+ON_DRIVERS(received_bytes_match_sent_bytes_under_random_closes_and_cancels) {
     memory m;
     uint64_t random = test_seed();
     size_t fds = entries("/proc/self/fd");
     aw_runtime *rt = io_runtime(how, &m, NULL);
-    for (int round = 0; round < storm_rounds(15); round++) {
+    for (int round = 0; round < stress_rounds(15); round++) {
         struct line lines[LINES];
         struct send_line *s[LINES];
         struct receive_line *r[LINES];
@@ -238,9 +240,9 @@ ON_DRIVERS(what_arrives_is_what_was_sent_whoever_closes_and_cancels) {
         for (uint32_t i = 0; i < LINES; i++) {
             if (!how.workers && chance(&random, 3)) CHECK_EQ(aw_block_on(rt, yields(5)), 0);
             jitter(&random);
-            if (lines[i].what < 2) aw_close(lines[i].ends[lines[i].what]);
-            if (lines[i].what == 2) aw_task_abort(s[i]);
-            if (lines[i].what == 3) aw_task_abort(r[i]);
+            if (lines[i].disturbance < 2) aw_close(lines[i].ends[lines[i].disturbance]);
+            if (lines[i].disturbance == 2) aw_task_abort(s[i]);
+            if (lines[i].disturbance == 3) aw_task_abort(r[i]);
         }
         for (uint32_t i = 0; i < LINES; i++) {
             int sent = join_status(rt, &s[i]->future), received = join_status(rt, &r[i]->future);

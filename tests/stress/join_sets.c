@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Join sets whose tasks end on many workers, and spawn into them meanwhile, while they are taken, aborted, shut down
- * or detached. Each output is taken or discarded, once; and a set that is left is not looked at any more. */
+ * Join sets. Their tasks end on many workers and spawn more tasks into the set, while the set is
+ * drained, aborted, shut down or detached. Each output is taken or discarded once. After shutdown
+ * or detach, nothing accesses the set. */
 #include <awake/join_set.h>
 
 #include "support/workers.h"
@@ -13,10 +14,10 @@ struct book {
 struct job {
     AW_FRAME(int);
     struct book *book;
-    aw_join_set *set; /* to spawn into; NULL: not */
+    aw_join_set *set; /* to spawn into; NULL: does not spawn */
     uint64_t random;
     int yields;
-    bool through;
+    bool completed;
 };
 static void job_discard(aw_future *self) {
     ADD(((struct job *)self)->book->discarded, 1);
@@ -29,34 +30,34 @@ AW_ASYNC_STATIC(job, .discard = job_discard) {
         AW_YIELD;
     if (self->set && chance(&self->random, 2))
         spawn(self->set, NULL, self->book, self->random, false);
-    self->through = true;
+    self->completed = true;
     AW_RETURN(1);
     AW_FINALLY;
-    ADD(*(self->through ? &self->book->finished : &self->book->cancelled), 1);
+    ADD(*(self->completed ? &self->book->finished : &self->book->cancelled), 1);
     AW_END;
 }
 
 static void spawn(aw_join_set *set, aw_runtime *rt, struct book *book, uint64_t random, bool more) {
     ADD(book->spawned, 1);
     struct job *task = aw_join_set_spawn_on(
-        rt, set, AW_CALL(job, .book = book, .set = more ? set : NULL, .random = random));
+        set, rt, AW_CALL(job, .book = book, .set = more ? set : NULL, .random = random));
     int error = aw_task_error(task);
     CHECK(error == 0 || error == -ECANCELED);
 }
 
 enum how { WALK, SHUT_DOWN, DETACH, HOWS };
 
-AW_ASYNC(int, user, struct book *book; uint64_t random; int left; enum how how; aw_join_set set;
+AW_ASYNC(int, user, struct book *book; uint64_t random; int count; enum how how; aw_join_set set;
          struct job * task; AW_SHARE(aw_join_set_next_future next; aw_join_set_shutdown_future end;
                                      AW_TIMEOUT(aw_join_set_next_future) timed;);) {
     AW_BEGIN;
-    self->left = (int)(test_random(&self->random) % 20);
+    self->count = (int)(test_random(&self->random) % 20);
     self->how = (enum how)(test_random(&self->random) % HOWS);
-    for (int i = 0; i < self->left; i++) /* what is detached shall not spawn into what is gone */
+    for (int i = 0; i < self->count; i++) /* detached tasks must not use the set */
         spawn(&self->set, NULL, self->book, test_random(&self->random), self->how != DETACH);
     if (chance(&self->random, 4)) aw_join_set_abort_all(&self->set);
-    if (self->how != WALK) self->left /= 2;
-    while (self->how == WALK || self->left-- > 0) {
+    if (self->how != WALK) self->count /= 2;
+    while (self->how == WALK || self->count-- > 0) {
         if (chance(&self->random, 4)) {
             AW_AWAIT_FOR(self->timed, test_random(&self->random) % AW_USEC(20),
                          aw_join_set_next(&self->set, &self->task));
@@ -65,7 +66,7 @@ AW_ASYNC(int, user, struct book *book; uint64_t random; int left; enum how how; 
             AW_AWAIT(self->next, aw_join_set_next(&self->set, &self->task));
         }
         if (!self->task) break;
-        if (self->task->through) ADD(self->book->taken, 1);
+        if (self->task->completed) ADD(self->book->taken, 1);
         aw_task_drop(self->task);
     }
     AW_RETURN(0);
@@ -85,7 +86,7 @@ static void sets(uint32_t workers) {
     memory m;
     struct book book = {0, 0, 0, 0, 0};
     aw_runtime *rt = new_runtime(workers, &m, NULL);
-    for (int round = storm_rounds(200); round > 0; round--) {
+    for (int round = stress_rounds(200); round > 0; round--) {
         struct user *users[USERS];
         for (int i = 0; i < USERS; i++)
             users[i] = aw_spawn_on(rt,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random tasks on workers, and plain threads, that take semaphores, mutexes and rwlocks, wait for condvars, give up, are aborted,
- * and pass on what they had. A ledger says at each moment who has what: never more than there is, and nothing is left at the
- * end. Many seeds. */
+ * Random tasks on workers and plain threads acquire semaphores, mutexes and rwlocks, wait on
+ * condvars, time out, are aborted, and release what they hold. A ledger counts what is held at each
+ * moment: never more than exists, and nothing at the end. Many seeds. */
 #include "support/workers.h"
 
 enum { PERMITS = 5, TASKS = 12, STEPS = 40 };
@@ -12,16 +12,16 @@ typedef struct world {
     aw_mutex mutex;
     aw_rwlock rwlock;
     aw_condvar changed;
-    uint32_t permits, locked, readers, writers; /* atomic: who has what */
+    uint32_t permits, locked, readers, writers; /* atomic: what is held now */
     uint32_t changes;                           /* guarded by the mutex */
 } world;
 
-/* ---- The ledger ------------------------------------------------------------------------------- */
+/* ---- The ledger ------------------------------------------------------------------------------ */
 
 static void took_permits(world *w, uint32_t n) {
     CHECK_LE(ADD(w->permits, n) + n, PERMITS);
 }
-static void give_permits(world *w, uint32_t n) {
+static void release_permits(world *w, uint32_t n) {
     ADD(w->permits, -n);
     CHECK_EQ(aw_semaphore_release(&w->semaphore, n), 0);
 }
@@ -29,7 +29,7 @@ static void took_mutex(world *w) {
     CHECK_EQ(ADD(w->locked, 1), 0);
     w->changes++;
 }
-static void give_mutex(world *w) {
+static void unlock_mutex(world *w) {
     ADD(w->locked, -1);
     aw_mutex_unlock(&w->mutex);
 }
@@ -38,12 +38,12 @@ static void took_rwlock(world *w, bool write) {
     if (write) CHECK_EQ(LOAD(w->readers), 0);
     CHECK_EQ(LOAD(w->writers), write ? 1 : 0);
 }
-static void give_rwlock(world *w, bool write) {
+static void unlock_rwlock(world *w, bool write) {
     ADD(*(write ? &w->writers : &w->readers), -1);
     write ? aw_rwlock_write_unlock(&w->rwlock) : aw_rwlock_read_unlock(&w->rwlock);
 }
 
-static void nothing_is_taken(world *w) {
+static void check_nothing_is_held(world *w) {
     CHECK_EQ(w->permits + w->locked + w->readers + w->writers, 0);
     CHECK_EQ(aw_semaphore_available(&w->semaphore), PERMITS);
     CHECK(!w->semaphore.waiters.first && !w->mutex.waiters.first && !w->changed.waiters.first);
@@ -52,7 +52,7 @@ static void nothing_is_taken(world *w) {
     CHECK(!w->rwlock.permits.waiters.first);
 }
 
-/* ---- Tasks ------------------------------------------------------------------------------------ */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 typedef AW_TIMEOUT(aw_acquire) timed_acquire;
 typedef AW_TIMEOUT(aw_mutex_lock_future) timed_lock;
@@ -73,7 +73,7 @@ AW_ASYNC(int, uses_semaphore, world *w; uint64_t random; uint32_t n; uint32_t ha
     }
     AW_RETURN(0);
     AW_FINALLY;
-    if (self->has) give_permits(self->w, self->has);
+    if (self->has) release_permits(self->w, self->has);
     AW_END;
 }
 
@@ -86,7 +86,7 @@ AW_ASYNC(int, uses_mutex, world *w; uint64_t random; bool has; aw_yield pause; t
         self->has = true;
         took_mutex(self->w);
         if (self->random >> 9 & 1) {
-            ADD(self->w->locked, -1); /* not while it waits; and again, however that ends */
+            ADD(self->w->locked, -1); /* released during the wait; held again however it ends */
             AW_AWAIT_FOR(self->wait, AW_USEC(self->random >> 24 & 127),
                          aw_condvar_wait(&self->w->changed, &self->w->mutex));
             took_mutex(self->w);
@@ -98,10 +98,10 @@ AW_ASYNC(int, uses_mutex, world *w; uint64_t random; bool has; aw_yield pause; t
     AW_RETURN(0);
     AW_FINALLY;
     if (self->has) {
-        /* Cut off in the wait for the condvar it has the mutex, and has not noted it. */
+        /* Aborted during the condvar wait: the mutex is held again, and not yet noted. */
         if (aw_future_ended(&self->wait.future) && !aw_future_finished(&self->wait.future))
             took_mutex(self->w);
-        give_mutex(self->w);
+        unlock_mutex(self->w);
     }
     AW_END;
 }
@@ -127,7 +127,7 @@ AW_ASYNC(int, uses_rwlock, world *w; uint64_t random; bool write; bool has; aw_y
     }
     AW_RETURN(0);
     AW_FINALLY;
-    if (self->has) give_rwlock(self->w, self->write);
+    if (self->has) unlock_rwlock(self->w, self->write);
     AW_END;
 }
 
@@ -150,9 +150,9 @@ AW_ASYNC(int, wanders, world *w; uint64_t random; int i;
     AW_END;
 }
 
-/* ---- Plain threads ---------------------------------------------------------------------------- */
+/* ---- Plain threads --------------------------------------------------------------------------- */
 
-static uint64_t patience(uint64_t *random) {
+static uint64_t random_timeout(uint64_t *random) {
     return chance(random, 2) ? AW_FOREVER : test_random(random) % AW_USEC(50);
 }
 
@@ -163,21 +163,22 @@ static void thread_wanders(void *arg, int index, uint64_t *random) {
         uint32_t n = 1 + (uint32_t)(test_random(random) % PERMITS);
         bool write = chance(random, 4);
         if (i % 3 == 0 &&
-            aw_wait_for(patience(random), aw_semaphore_acquire(&w->semaphore, n)) == 0) {
+            aw_wait_for(random_timeout(random), aw_semaphore_acquire(&w->semaphore, n)) == 0) {
             took_permits(w, n);
             jitter(random);
-            give_permits(w, n);
-        } else if (i % 3 == 1 && aw_wait_for(patience(random), aw_mutex_lock(&w->mutex)) == 0) {
+            release_permits(w, n);
+        } else if (i % 3 == 1 &&
+                   aw_wait_for(random_timeout(random), aw_mutex_lock(&w->mutex)) == 0) {
             took_mutex(w);
             aw_condvar_broadcast(&w->changed);
             jitter(random);
-            give_mutex(w);
+            unlock_mutex(w);
         } else if (i % 3 == 2 &&
-                   aw_wait_for(patience(random), write ? aw_rwlock_write(&w->rwlock)
-                                                       : aw_rwlock_read(&w->rwlock)) == 0) {
+                   aw_wait_for(random_timeout(random), write ? aw_rwlock_write(&w->rwlock)
+                                                             : aw_rwlock_read(&w->rwlock)) == 0) {
             took_rwlock(w, write);
             jitter(random);
-            give_rwlock(w, write);
+            unlock_rwlock(w, write);
         }
     }
 }
@@ -188,11 +189,11 @@ static void one_world(aw_runtime *rt, uint64_t seed) {
                .rwlock = AW_RWLOCK_INIT,
                .changed = AW_CONDVAR_INIT};
     struct wanders *h[TASKS];
-    storm threads;
-    storm_make(&threads, 3, &seed, thread_wanders, &w);
+    thread_group threads;
+    thread_group_create(&threads, 3, &seed, thread_wanders, &w);
     for (int i = 0; i < TASKS; i++)
         h[i] = aw_spawn_on(rt, AW_CALL(wanders, .w = &w, .random = test_random(&seed)));
-    storm_go(&threads);
+    thread_group_go(&threads);
     for (int i = 0; i < TASKS; i++) {
         jitter(&seed);
         if (i % 3 == 0) aw_task_abort(h[i]);
@@ -202,14 +203,14 @@ static void one_world(aw_runtime *rt, uint64_t seed) {
         CHECK(status == 0 || (i % 3 == 0 && status == -ECANCELED));
         aw_task_drop(h[i]);
     }
-    storm_end(&threads);
-    nothing_is_taken(&w);
+    thread_group_join(&threads);
+    check_nothing_is_held(&w);
 }
 
-ON_WORKERS_LIMIT(nobody_has_more_than_there_is_and_nothing_is_lost, 60) {
+ON_WORKERS_LIMIT(locks_never_grant_more_than_there_is_and_lose_nothing, 60) {
     kept_log log = KEPT_LOG;
     aw_runtime *rt = workers_new(workers, NULL, &log);
-    for (int i = 0; i < storm_rounds(60); i++)
+    for (int i = 0; i < stress_rounds(60); i++)
         one_world(rt, test_seed() + (uint64_t)i);
     if (log.length) FAIL("%s", log.text);
     workers_end(rt, NULL);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * A server with a limit, or one that accepts ahead by tasks that give up, and clients that come, talk, reset, vanish and give up
- * at any moment, on workers: nobody gets another's bytes or is forgotten, never are there more connections than allowed, and
- * nothing is left. */
+ * A server with a connection limit, or with accept_ahead and tasks that time out; and clients that
+ * connect, talk, reset, vanish and time out at random moments. On one thread and on workers. No
+ * client gets bytes of another or is forgotten, the limit is never exceeded, and nothing remains
+ * open. */
 #include "support/net.h"
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
 enum { LIMIT = 5, CLIENTS = 12, SIZE = 100, SERVERS = 4 };
 
 static struct {
-    uint32_t open, most, served; /* atomic */
+    uint32_t open, max_open, served; /* atomic */
     uint64_t random;
 } seen;
 
@@ -18,7 +19,7 @@ static uint32_t pick(uint32_t n) {
     return (uint32_t)(test_random_shared(&seen.random) >> 33) % n;
 }
 
-/* ---- The server -------------------------------------------------------------------------------- */
+/* ---- The server ------------------------------------------------------------------------------ */
 
 AW_ASYNC(int, echo, aw_conn *conn; char buf[64]; int at, n; aw_io io;) {
     AW_BEGIN;
@@ -49,9 +50,9 @@ AW_ASYNC(int, serve, aw_listener *l; bool impatient; aw_conn * conn; aw_addr fro
         if (self->a.out == -ETIMEDOUT) continue;
         if (self->a.inner.out < 0) break;
         {
-            uint32_t now = ADD(seen.open, 1) + 1, most = LOAD(seen.most);
-            while (now > most && !__atomic_compare_exchange_n(&seen.most, &most, now, false,
-                                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            uint32_t now = ADD(seen.open, 1) + 1, max = LOAD(seen.max_open);
+            while (now > max && !__atomic_compare_exchange_n(&seen.max_open, &max, now, false,
+                                                             __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
                 ;
         }
         ADD(seen.served, 1);
@@ -63,9 +64,9 @@ AW_ASYNC(int, serve, aw_listener *l; bool impatient; aw_conn * conn; aw_addr fro
     AW_END;
 }
 
-/* ---- The clients ------------------------------------------------------------------------------- */
+/* ---- The clients ----------------------------------------------------------------------------- */
 
-/* Its own pattern there and back. */
+/* Sends its own pattern, and reads it back. */
 AW_ASYNC(int, talk, aw_conn *conn; char mark; int sent, got; char buf[SIZE]; aw_io io;) {
     AW_BEGIN;
     while (self->sent < SIZE) {
@@ -116,10 +117,10 @@ static void many_come_and_go(const char *driver, uint32_t workers, int family,
     struct serve *servers[SERVERS];
     int whole = 0;
     seen.random = test_seed();
-    aw_listener *l = listen_here(family, options, &at);
+    aw_listener *l = listen_loopback(family, options, &at);
     for (int i = 0; i < SERVERS; i++) {
         aw_listener_keep(l);
-        servers[i] = aw_spawn_on(rt, AW_CALL(serve, .l = l, .impatient = options->ahead));
+        servers[i] = aw_spawn_on(rt, AW_CALL(serve, .l = l, .impatient = options->accept_ahead));
     }
     for (int i = 0; i < CLIENTS; i++)
         clients[i] = aw_spawn_on(
@@ -136,7 +137,7 @@ static void many_come_and_go(const char *driver, uint32_t workers, int family,
     }
     aw_runtime_free(rt);
     CHECK_EQ(LOAD(seen.open), 0);
-    if (options->max_connections) CHECK_LE(LOAD(seen.most), options->max_connections);
+    if (options->max_connections) CHECK_LE(LOAD(seen.max_open), options->max_connections);
     CHECK_GE(LOAD(seen.served), whole);
     CHECK_EQ(memory_in_use(&m), 0);
     CHECK_EQ(open_fds(), before);
@@ -152,15 +153,15 @@ static void many_come_and_go(const char *driver, uint32_t workers, int family,
 STORM(epoll, many_come_and_go, .max_connections = LIMIT)
 STORM(poll, many_come_and_go, .max_connections = LIMIT)
 STORM(uring, many_come_and_go, .max_connections = LIMIT)
-STORM(epoll, many_are_accepted_ahead, .ahead = 3)
-STORM(poll, many_are_accepted_ahead, .ahead = 3)
-STORM(uring, many_are_accepted_ahead, .ahead = 3)
+STORM(epoll, many_are_accepted_ahead, .accept_ahead = 3)
+STORM(poll, many_are_accepted_ahead, .accept_ahead = 3)
+STORM(uring, many_are_accepted_ahead, .accept_ahead = 3)
 
-/* ---- Ends at any moment ------------------------------------------------------------------------ */
+/* ---- Ends at any moment ---------------------------------------------------------------------- */
 
-enum { TASKS = 4, COMERS = 6 };
+enum { TASKS = 4, BURST = 6 };
 
-/* Greets each one, until it cannot accept. */
+/* Greets each client, until accept fails. */
 AW_ASYNC(int, greet, aw_listener *l; aw_conn * conn; aw_accept_future a; aw_io io;) {
     AW_BEGIN;
     for (;;) {
@@ -184,7 +185,7 @@ static void spawn_greeters(aw_runtime *rt, aw_listener *l, struct greet **tasks)
     }
 }
 
-/* On one thread somebody has to run it. */
+/* Without workers, the caller has to run the runtime. */
 static void wait_a_moment(aw_runtime *rt, uint32_t workers) {
     if (!workers) CHECK_EQ(aw_block_on(rt, yields((int)pick(8))), 0);
     for (uint32_t i = pick(300); i > 0; i--)
@@ -192,16 +193,17 @@ static void wait_a_moment(aw_runtime *rt, uint32_t workers) {
     if (pick(3) == 0) sched_yield();
 }
 
-static void listeners_close_at_any_moment(const char *driver, uint32_t workers, uint32_t ahead) {
+static void listeners_close_at_any_moment(const char *driver, uint32_t workers,
+                                          uint32_t accept_ahead) {
     size_t before = open_fds();
     memory m;
     aw_runtime *rt = io_runtime((struct io_setup){driver, workers, false}, &m, NULL);
     seen.random = test_seed();
     for (int round = 0; round < test_scale(300); round++) {
         aw_addr at;
-        int clients[COMERS], count = (int)pick(COMERS);
+        int clients[BURST], count = (int)pick(BURST);
         struct greet *tasks[TASKS];
-        aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = ahead), &at);
+        aw_listener *l = listen_loopback(AF_INET, AW_LISTEN(.accept_ahead = accept_ahead), &at);
         spawn_greeters(rt, l, tasks);
         wait_a_moment(rt, workers);
         for (int i = 0; i < count; i++)
@@ -220,33 +222,35 @@ static void listeners_close_at_any_moment(const char *driver, uint32_t workers, 
     CHECK_EQ(open_fds(), before);
 }
 
-/* Who is accepted by the one that ends is closed; those that come afterwards are greeted by the other. */
-static void runtimes_end_at_any_moment(const char *driver, uint32_t workers, uint32_t ahead) {
+/* Clients that the ending runtime accepts may be closed. Those that connect later are greeted by
+ * the other runtime. */
+static void runtimes_end_at_any_moment(const char *driver, uint32_t workers,
+                                       uint32_t accept_ahead) {
     size_t before = open_fds();
     seen.random = test_seed();
     struct io_setup how = {driver, workers, false};
     aw_runtime *stays = io_runtime((struct io_setup){driver, 2, false}, NULL, NULL);
     aw_addr at;
     struct greet *tasks[TASKS], *greeters[TASKS];
-    aw_listener *l = listen_here(AF_INET, AW_LISTEN(.ahead = ahead), &at);
+    aw_listener *l = listen_loopback(AF_INET, AW_LISTEN(.accept_ahead = accept_ahead), &at);
     spawn_greeters(stays, l, greeters);
     for (int round = 0; round < test_scale(100); round++) {
         aw_runtime *rt = io_runtime(how, NULL, NULL);
-        int clients[2 * COMERS];
+        int clients[2 * BURST];
         char byte = 0;
         spawn_greeters(rt, l, tasks);
-        for (int i = 0; i < COMERS; i++)
+        for (int i = 0; i < BURST; i++)
             clients[i] = plain_client(&at);
         if (!workers) run_a_while(rt);
         wait_a_moment(rt, workers);
         aw_runtime_free(rt);
         for (int i = 0; i < TASKS; i++)
             aw_task_drop(tasks[i]);
-        for (int i = COMERS; i < 2 * COMERS; i++)
+        for (int i = BURST; i < 2 * BURST; i++)
             clients[i] = plain_client(&at);
-        for (int i = 0; i < 2 * COMERS; i++) {
+        for (int i = 0; i < 2 * BURST; i++) {
             ssize_t n = recv(clients[i], &byte, 1, 0);
-            if (i >= COMERS) CHECK_EQ(n, 1);
+            if (i >= BURST) CHECK_EQ(n, 1);
             close(clients[i]);
         }
     }
@@ -259,19 +263,19 @@ static void runtimes_end_at_any_moment(const char *driver, uint32_t workers, uin
     CHECK_EQ(open_fds(), before);
 }
 
-#define CLOSING(driver, name, ahead)                                                               \
+#define CLOSING(driver, name, accept_ahead)                                                        \
     TEST_LIMIT(name##_by_##driver, 60) {                                                           \
-        listeners_close_at_any_moment(#driver, 0, ahead);                                          \
+        listeners_close_at_any_moment(#driver, 0, accept_ahead);                                   \
     }                                                                                              \
     TEST_LIMIT(name##_by_##driver##_on_8_workers, 60) {                                            \
-        listeners_close_at_any_moment(#driver, 8, ahead);                                          \
+        listeners_close_at_any_moment(#driver, 8, accept_ahead);                                   \
     }
 CLOSING(epoll, listeners_close_at_any_moment, 0)
 CLOSING(poll, listeners_close_at_any_moment, 0)
 CLOSING(uring, listeners_close_at_any_moment, 0)
 CLOSING(uring, listeners_that_accept_ahead_close_at_any_moment, 2)
 
-/* (By epoll, who waits by the driver of another runtime ends with it.) */
+/* On io_uring only. */
 TEST_LIMIT(a_listener_outlives_a_runtime_that_ends_at_any_moment_by_uring, 60) {
     runtimes_end_at_any_moment("uring", 0, 0);
 }

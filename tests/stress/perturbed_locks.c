@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same storms, with other threads in between any two steps of the locks. */
+ * The tests of locks.c, with random pauses between atomic operations of the locks. */
 #include "support/perturbed_locks.h"
 
 #include "locks.c"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same ends, with other threads in between any two steps of the locks. */
+ * The tests of behaviour/locks_freed.c, with random pauses between atomic operations of the
+ * locks. */
 #include "support/perturbed_locks.h"
 
 #include "behaviour/locks_freed.c"

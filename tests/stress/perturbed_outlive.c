@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same behaviour, with other threads in between any two steps of the runtime. */
+ * The tests of behaviour/runtime_outlive.c, with random pauses between atomic operations of the
+ * runtime. */
 #include "support/perturbed.h"
 
 #include "behaviour/runtime_outlive.c"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same histories, with other threads in between any two steps of the semaphore. */
+ * The tests of semaphore_histories.c, with random pauses between atomic operations of the
+ * semaphore. */
 #include "support/perturbed_atomics.h"
 
 #include "sync/semaphore.c"

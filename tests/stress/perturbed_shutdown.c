@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same storms, with other threads in between any two steps of the runtime. */
+ * The tests of shutdown.c, with random pauses between atomic operations of the runtime. */
 #include "support/perturbed.h"
 
 #include "shutdown.c"

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * Storms on the references of one task: wakers are cloned, woken and dropped by many threads and by the
- * runtime's own, passed between them, while the task completes, its handle goes and the runtime ends.
- * Afterwards the memory is balanced to the byte, and the task has ended once.
+ * Storms on the references of one task. Many threads, and the runtime's own, clone, wake and drop
+ * wakers, and pass them to each other, while the task completes, its handle is dropped and the
+ * runtime ends. Afterwards all memory is freed, and the task has ended once.
  *
- * Most wakers never change hands: a thread works with its own, so that nothing but the library's protocol
- * orders what the threads do. The few that do go through slots of one atomic exchange each. */
-#include "support/storm.h"
+ * Most wakers stay on one thread, so that nothing but the library's protocol orders the threads. A
+ * few move to other threads through slots, by one atomic exchange each. */
+#include "support/stress.h"
 
 enum { SLOTS = 4, OWN = 8 };
 
 typedef struct arena {
     aw_runtime *rt;
-    const aw_waker_type *type; /* of all wakers here */
+    const aw_waker_type *type; /* of all wakers of the arena */
     void *slots[SLOTS];
     aw_waker own[MAX_THREADS][OWN];
     int count[MAX_THREADS];
     uint32_t finish, polls, finals, discards;
     int operations;
-    bool quiet; /* nobody wakes: nothing but the count is exchanged between the threads */
+    bool no_wakes; /* the threads share nothing but the reference count */
 } arena;
 
-/* ---- The victim ------------------------------------------------------------------------------- */
+/* ---- The victim ------------------------------------------------------------------------------ */
 
 struct victim {
     aw_future future;
@@ -36,7 +36,7 @@ static aw_poll victim_poll(aw_future *self, aw_cx *cx) {
         a->finals++;
         return AW_READY;
     }
-    /* Waiting means: a waker of mine is out there. One more each time. */
+    /* A pending future must leave a waker. One more in each poll. */
     void *old = __atomic_exchange_n(&a->slots[a->polls % SLOTS],
                                     aw_waker_clone(aw_cx_waker(cx)).data, __ATOMIC_ACQ_REL);
     if (old) aw_waker_drop((aw_waker){a->type, old});
@@ -60,7 +60,7 @@ static const aw_future_type victim_type = {
     .discard = victim_discard,
 };
 
-/* ---- One operation ---------------------------------------------------------------------------- */
+/* ---- One operation --------------------------------------------------------------------------- */
 
 static void operate(arena *a, aw_waker *own, int *count, uint64_t *random) {
     uint64_t r = test_random(random);
@@ -76,7 +76,7 @@ static void operate(arena *a, aw_waker *own, int *count, uint64_t *random) {
     case 2:
     case 3:
         if (last) {
-            if (r % 8 == 2 && !a->quiet)
+            if (r % 8 == 2 && !a->no_wakes)
                 aw_waker_wake(*last);
             else
                 aw_waker_drop(*last);
@@ -85,9 +85,9 @@ static void operate(arena *a, aw_waker *own, int *count, uint64_t *random) {
         break;
     case 4:
     case 5:
-        if (last && !a->quiet) aw_waker_wake_by_ref(last);
+        if (last && !a->no_wakes) aw_waker_wake_by_ref(last);
         break;
-    default: { /* swap with a slot: give one away, take one, or both */
+    default: { /* exchange with a slot: put one, take one, or both */
         void *mine = last && r & 256 ? last->data : NULL;
         void *other = __atomic_exchange_n(&a->slots[(r >> 9) % SLOTS], mine, __ATOMIC_ACQ_REL);
         if (mine) --*count;
@@ -101,10 +101,10 @@ static void operate(arena *a, aw_waker *own, int *count, uint64_t *random) {
     }
 }
 
-static void let_go(arena *a, aw_waker *own, int *count, uint64_t *random) {
+static void release_wakers(arena *a, aw_waker *own, int *count, uint64_t *random) {
     while (*count) {
         aw_waker w = own[--*count];
-        if (chance(random, 2) && !a->quiet)
+        if (chance(random, 2) && !a->no_wakes)
             aw_waker_wake(w);
         else
             aw_waker_drop(w);
@@ -122,21 +122,21 @@ static void storm_body(void *arg, int index, uint64_t *random) {
         operate(a, a->own[index], &a->count[index], random);
         jitter(random);
     }
-    let_go(a, a->own[index], &a->count[index], random);
+    release_wakers(a, a->own[index], &a->count[index], random);
 }
 
-/* The same on the runtime's thread, between polls of the victim. */
+/* The same operations on the runtime's thread, between polls of the victim. */
 AW_ASYNC(int, meddle, arena *arena; struct victim * drop; aw_waker own[OWN]; int count;
-         uint64_t * random; int left;) {
+         uint64_t * random; int operations;) {
     AW_BEGIN;
     if (self->drop) aw_task_drop(self->drop);
-    for (; self->left > 0; self->left--) {
+    for (; self->operations > 0; self->operations--) {
         operate(self->arena, self->own, &self->count, self->random);
         if (chance(self->random, 4)) AW_YIELD;
     }
     AW_RETURN(0);
     AW_FINALLY;
-    let_go(self->arena, self->own, &self->count, self->random);
+    release_wakers(self->arena, self->own, &self->count, self->random);
     AW_END;
 }
 
@@ -145,7 +145,7 @@ static void *drop_victim(void *handle) {
     return NULL;
 }
 
-/* The first poll leaves a clone in a slot; from that each thread gets one of its own. */
+/* The first poll left a clone in a slot. Each thread gets clones of it. */
 static void arm_threads(arena *a, int threads, uint64_t *random) {
     aw_waker first = {a->type, NULL};
     for (int i = 0; i < SLOTS && !first.data; i++)
@@ -165,7 +165,7 @@ AW_ASYNC(int, learn_type, const aw_waker_type **type;) {
 }
 
 static void run_arena(uint64_t *random, int threads, memory *m, int operations) {
-    storm s;
+    thread_group s;
     arena a = {.operations = operations};
     a.rt = runtime_new(m, NULL, NULL, false);
     struct learn_type *learns = aw_spawn_on(a.rt, AW_CALL(learn_type, .type = &a.type));
@@ -174,23 +174,23 @@ static void run_arena(uint64_t *random, int threads, memory *m, int operations) 
     struct victim *h = aw_spawn_on(a.rt, ((struct victim){AW_FUTURE_INIT(&victim_type), 0, &a}));
     run_a_while(a.rt);
     arm_threads(&a, threads, random);
-    storm_make(&s, threads, random, storm_body, &a);
+    thread_group_create(&s, threads, random, storm_body, &a);
 
-    /* The moments at which the task ends and its handle goes, before or in the storm, or by the end. */
+    /* When the task ends, and when and where its handle is dropped. */
     uint64_t fate = test_random(random);
     bool finish = fate & 1, drop_first = fate & 2, elsewhere = fate & 4, abort = fate & 8;
     uint64_t meddler = test_random(random);
-    a.quiet = fate & 16;
-    storm_go(&s);
+    a.no_wakes = fate & 16;
+    thread_group_go(&s);
     if (drop_first && elsewhere) on_a_thread(drop_victim, h);
     CHECK_EQ(aw_block_on(a.rt, AW_CALL(meddle, .arena = &a, .random = &meddler,
                                        .drop = drop_first && !elsewhere ? h : NULL,
-                                       .left = (int)(fate >> 8 & 127))),
+                                       .operations = (int)(fate >> 8 & 127))),
              0);
-    if (finish) STORE(a.finish, 1); /* whoever wakes it next ends it */
+    if (finish) STORE(a.finish, 1); /* the next wake ends it */
     if (abort && !drop_first) aw_task_abort(h);
     CHECK_EQ(aw_block_on(a.rt, AW_CALL(meddle, .arena = &a, .random = &meddler,
-                                       .left = (int)(fate >> 16 & 127))),
+                                       .operations = (int)(fate >> 16 & 127))),
              0);
     aw_runtime_free(a.rt);
     CHECK_EQ(a.finals, 1);
@@ -202,21 +202,21 @@ static void run_arena(uint64_t *random, int threads, memory *m, int operations) 
         else
             aw_task_drop(h);
     }
-    storm_end(&s);
+    thread_group_join(&s);
     uint64_t last = 1;
-    let_go(&a, NULL, &(int){0}, &last); /* what the threads put there after us */
+    release_wakers(&a, NULL, &(int){0}, &last); /* what the threads have put into the slots since */
     CHECK_EQ(a.polls, polls);
     CHECK_EQ(a.finals, 1);
     CHECK_LE(a.discards, 1);
     if (memory_in_use(m))
-        FAIL("%zu blocks are left, %zu bytes", memory_in_use(m), m->taken_bytes - m->given_bytes);
+        FAIL("%zu blocks remain, %zu bytes", memory_in_use(m), m->taken_bytes - m->given_bytes);
 }
 
 TEST_LIMIT(references_stay_balanced_while_the_task_ends_and_the_runtime_too, 60) {
     uint64_t random = test_seed();
     memory m;
     memory_init(&m);
-    for (int round = 0; round < storm_rounds(3000); round++)
+    for (int round = 0; round < stress_rounds(3000); round++)
         run_arena(&random, 1 + round % 4, &m, 20 + round % 200);
     CHECK_EQ(m.given_bytes, m.taken_bytes);
 }
@@ -225,14 +225,14 @@ TEST_LIMIT(references_stay_balanced_with_eight_threads, 60) {
     uint64_t random = test_seed() + 1;
     memory m;
     memory_init(&m);
-    for (int round = 0; round < storm_rounds(500); round++)
+    for (int round = 0; round < stress_rounds(500); round++)
         run_arena(&random, 8, &m, 300);
 }
 
-/* ---- The very last reference ------------------------------------------------------------------ */
+/* ---- The last reference ---------------------------------------------------------------------- */
 
-/* A waker is consumed at the moment at which the runtime wakes by its timer, serves it, ends and is
- * freed: nothing of the waking thread may touch it any more. */
+/* A waker is consumed at the moment at which the runtime wakes by its timer, serves the wake, ends
+ * and is freed. The waking thread must not access the runtime after that. */
 struct last_wake {
     aw_waker waker;
     bool wake;
@@ -253,50 +253,51 @@ TEST_LIMIT(a_wake_that_meets_the_end_of_the_runtime_is_safe, 60) {
     uint64_t random = test_seed() + 2;
     memory m;
     memory_init(&m);
-    for (int round = 0; round < storm_rounds(5000); round++) {
-        storm s;
-        ledger l = LEDGER;
+    for (int round = 0; round < stress_rounds(5000); round++) {
+        thread_group s;
+        probe_state l = PROBE_STATE;
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
         aw_task_drop(aw_spawn_on(rt, probe_of(&l)));
         run_a_while(rt);
         struct last_wake last = {aw_waker_clone(&l.waker), round % 2};
-        storm_make(&s, 1, &random, wake_last, &last);
-        storm_go(&s);
+        thread_group_create(&s, 1, &random, wake_last, &last);
+        thread_group_go(&s);
         CHECK_EQ(aw_block_on(rt, aw_sleep_for(AW_USEC(test_random(&random) % 20))), 0);
         aw_runtime_free(rt);
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_EQ(l.cancels, 1);
         CHECK_EQ(memory_in_use(&m), 0);
     }
 }
 
-/* The same for handles: the last one goes while the runtime ends. */
+/* The same for handles: the last one is dropped while the runtime ends. */
 static void drop_last(void *arg, int index, uint64_t *random) {
     (void)index;
     jitter(random);
     aw_task_drop((struct probe *)arg);
 }
 
-TEST_LIMIT(a_handle_that_is_dropped_while_the_runtime_ends_is_given_back_once, 60) {
+TEST_LIMIT(a_handle_dropped_while_the_runtime_ends_releases_its_task_once, 60) {
     uint64_t random = test_seed() + 3;
     memory m;
     memory_init(&m);
-    for (int round = 0; round < storm_rounds(5000); round++) {
-        storm s;
-        ledger l = LEDGER;
+    for (int round = 0; round < stress_rounds(5000); round++) {
+        thread_group s;
+        probe_state l = PROBE_STATE;
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
         struct probe *h = aw_spawn_on(rt, probe_of(&l));
         run_a_while(rt);
-        storm_make(&s, 1, &random, drop_last, h);
+        thread_group_create(&s, 1, &random, drop_last, h);
         bool finished = round % 2;
-        storm_go(&s);
+        thread_group_go(&s);
         if (finished) {
-            ledger_finish(&l);
+            probe_finish(&l);
             run_a_while(rt);
         }
         aw_runtime_free(rt);
-        storm_end(&s);
-        /* Its wake may have waited for the thread that was first: then the end was quicker. */
+        thread_group_join(&s);
+        /* The wake may be merged into a request that the other thread has begun and not yet pushed.
+         * Then the runtime may end before the task is polled again. */
         CHECK_EQ(l.cancels + l.discards, 1);
         if (!finished) CHECK_EQ(l.cancels, 1);
         CHECK_EQ(memory_in_use(&m), 0);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random trees of scopes on many workers: async functions and fibers, in timeouts and selects, with errors, failures
- * and aborts from outside. Each node lends something of its own frame to its children, who look at it when they begin
- * and when they end: so it shows when one outlives what it borrows. */
+ * Random trees of scopes on many workers: async functions and fibers, in timeouts and selects, with
+ * errors, failures and aborts from outside. Each node lends a part of its frame to its children.
+ * They access it when they begin and when they end, so that a child that outlives it is
+ * detected. */
 #include "support/workers.h"
 
-/* Lent to the children. */
+/* Lent by a node to its children. */
 struct lent {
     uint32_t alive, inside; /* atomic */
 };
 
-static uint32_t entered, left, lost; /* atomic */
+static uint32_t entered, exited, unstarted; /* atomic */
 
 static void enter(struct lent *above) {
     CHECK_EQ(LOAD(above->alive), 1);
@@ -20,12 +21,12 @@ static void enter(struct lent *above) {
 static void leave(struct lent *above) {
     CHECK_EQ(LOAD(above->alive), 1);
     ADD(above->inside, -1);
-    ADD(left, 1);
+    ADD(exited, 1);
 }
 static void lend(struct lent *own) {
     STORE(own->alive, 1);
 }
-/* Nobody uses it any more. */
+/* No child uses it any more. */
 static void take_back(struct lent *own) {
     CHECK_EQ(LOAD(own->inside), 0);
     STORE(own->alive, 0);
@@ -36,8 +37,8 @@ struct grow {
     aw_scope *scope;
     struct lent *lent;
     uint64_t random;
-    int depth, left;
-    aw_scope_room_future room;
+    int depth, remaining;
+    aw_scope_slot_future slot;
 };
 AW_ASYNC_DECL(grow);
 typedef AW_SCOPE(struct grow) grow_scope;
@@ -47,7 +48,7 @@ enum how { PLAIN, IN_TIMEOUT, IN_SELECT, HOWS, ALONE };
 struct node {
     AW_FRAME(int);
     struct lent *above;
-    aw_scope *scope; /* in which it is; NULL: in none */
+    aw_scope *scope; /* the scope that it runs in; NULL: none */
     uint64_t random;
     int depth, yields;
     enum how how;
@@ -56,7 +57,7 @@ struct node {
 };
 AW_ASYNC_DECL(node);
 
-/* The same with locals. */
+/* The same as a fiber. */
 struct stack_node {
     AW_FIBER_FRAME(int);
     struct lent *above;
@@ -75,13 +76,13 @@ static void sprout(aw_scope *scope, struct lent *above, uint64_t random, int dep
 
 AW_ASYNC_DEF(grow) {
     AW_BEGIN;
-    self->left = (int)(test_random(&self->random) % 5);
+    self->remaining = (int)(test_random(&self->random) % 5);
     if (chance(&self->random, 2))
         aw_scope_limit(self->scope, (uint32_t)(test_random(&self->random) % 4));
-    while (self->left-- > 0) {
+    while (self->remaining-- > 0) {
         sprout(self->scope, self->lent, test_random(&self->random), self->depth - 1);
         if (chance(&self->random, 4)) AW_YIELD;
-        if (chance(&self->random, 8)) AW_AWAIT(self->room, aw_scope_room(self->scope));
+        if (chance(&self->random, 8)) AW_AWAIT(self->slot, aw_scope_slot(self->scope));
     }
     AW_RETURN(chance(&self->random, 32) ? -EPROTO : 0);
     AW_END;
@@ -98,7 +99,7 @@ AW_ASYNC_DEF(node) {
     lend(&self->own);
     for (self->yields = (int)(test_random(&self->random) % 3); self->yields > 0; self->yields--)
         AW_YIELD;
-    if (self->scope && chance(&self->random, 8)) /* one more beside it */
+    if (self->scope && chance(&self->random, 8)) /* a sibling */
         sprout(self->scope, self->above, test_random(&self->random), self->depth - 1);
     self->how = self->depth > 0 ? (enum how)(test_random(&self->random) % HOWS) : ALONE;
     if (self->how == PLAIN) {
@@ -120,7 +121,7 @@ AW_ASYNC_DEF(node) {
         leave(self->above);
     } else {
         CHECK_EQ(LOAD(self->above->alive), 1);
-        ADD(lost, 1);
+        ADD(unstarted, 1);
     }
     AW_END;
 }
@@ -143,7 +144,7 @@ AW_FIBER_DEF(stack_node) {
 }
 AW_FIBER_DROP(stack_node) {
     CHECK_EQ(LOAD(self->above->alive), 1);
-    ADD(lost, 1);
+    ADD(unstarted, 1);
 }
 
 enum { ROOTS = 16 };
@@ -152,7 +153,7 @@ static void trees(uint32_t workers) {
     uint64_t random = test_seed() + workers;
     memory m;
     aw_runtime *rt = new_runtime(workers, &m, NULL);
-    int rounds = storm_rounds(200);
+    int rounds = stress_rounds(200);
     for (int round = 0; round < rounds; round++) {
         struct lent ground = {1, 0};
         struct node *roots[ROOTS];
@@ -171,11 +172,11 @@ static void trees(uint32_t workers) {
             aw_task_drop(roots[i]);
         }
         CHECK_EQ(LOAD(ground.inside), 0);
-        CHECK_EQ(LOAD(entered), LOAD(left));
+        CHECK_EQ(LOAD(entered), LOAD(exited));
     }
     workers_end(rt, &m);
     CHECK_GT(LOAD(entered), (uint32_t)(rounds * ROOTS / 2));
-    CHECK_EQ(LOAD(entered), LOAD(left));
+    CHECK_EQ(LOAD(entered), LOAD(exited));
 }
 TEST_LIMIT(random_trees_of_scopes_on_the_current_thread, 60) {
     trees(0);
@@ -184,10 +185,10 @@ ON_WORKERS_LIMIT(random_trees_of_scopes, 60) {
     trees(workers);
 }
 
-/* The runtime ends while they grow. */
+/* The runtime ends while the trees grow. */
 ON_WORKERS_LIMIT(random_trees_in_a_runtime_that_ends, 60) {
     uint64_t random = test_seed() + workers;
-    int rounds = storm_rounds(200);
+    int rounds = stress_rounds(200);
     for (int round = 0; round < rounds; round++) {
         struct lent ground = {1, 0};
         memory m;
@@ -199,10 +200,10 @@ ON_WORKERS_LIMIT(random_trees_in_a_runtime_that_ends, 60) {
         workers_end(rt, &m);
         CHECK_EQ(LOAD(ground.inside), 0);
     }
-    CHECK_EQ(LOAD(entered), LOAD(left));
+    CHECK_EQ(LOAD(entered), LOAD(exited));
 }
 
-/* ---- Spawning into a scope while it begins to end --------------------------------------------- */
+/* ---- Spawning into a scope while it begins to end -------------------------------------------- */
 
 AW_ASYNC(int, waits, struct lent *above; aw_never never;) {
     AW_BEGIN;
@@ -213,7 +214,7 @@ AW_ASYNC(int, waits, struct lent *above; aw_never never;) {
     if (AW_STARTED) leave(self->above);
     AW_END;
 }
-/* Until it is refused. */
+/* Spawns until it is refused. */
 AW_ASYNC(int, spawns, aw_scope *scope; struct lent * above;) {
     AW_BEGIN;
     enter(self->above);
@@ -246,7 +247,7 @@ ON_WORKERS_LIMIT(children_spawn_while_the_scope_begins_to_end, 60) {
     uint64_t random = test_seed() + workers;
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
-    for (int round = storm_rounds(40); round > 0; round--) {
+    for (int round = stress_rounds(40); round > 0; round--) {
         struct lent ground = {1, 0};
         struct spawners body = AW_CALL(spawners, .above = &ground,
                                        .yields = (int)(test_random(&random) % 8));

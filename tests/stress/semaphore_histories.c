@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Is the semaphore linearizable? Four threads do four operations each, at once, and note when each began and ended and what it
- * answered. Then all orders are searched for one in which a semaphore without threads gives the same answers. Many such
- * histories. An acquire is two steps: it comes, and has what it wants or stands in the queue; and it gives up, if it
- * has not been served by then. */
-#include "support/storm.h"
+ * The semaphore is linearizable. Four threads run four operations each, concurrently, and record
+ * when each began and ended, and its result. Then all orders are searched for one in which a
+ * single-threaded semaphore gives the same results. Many such histories. An acquire has two steps:
+ * it arrives, and is served or queued; it ends, and gives up if it is not served by then. */
+#include "support/stress.h"
 
 enum { THREADS = 4, OPERATIONS = 4, PERMITS = 3 };
 
@@ -15,37 +15,37 @@ typedef struct operation {
     kind kind;
     uint32_t n;
     int result;
-    uint32_t began, ended; /* from one clock for all */
+    uint32_t began, ended; /* by one logical clock */
 } operation;
 
 typedef struct history {
     operation of[THREADS][OPERATIONS];
 } history;
 
-/* ---- A semaphore for one thread --------------------------------------------------------------- */
+/* ---- A single-threaded semaphore ------------------------------------------------------------- */
 
 typedef struct plain {
     uint8_t permits, closed, waiting;
-    uint8_t queue[THREADS]; /* who, in order */
-    uint8_t at[THREADS];    /* which operation is next, of each */
-    int16_t
-        served[THREADS]; /* the answer to an acquire that has come; WAITS; GAVE_UP: has not come */
+    uint8_t queue[THREADS]; /* waiting threads, in order */
+    uint8_t at[THREADS];    /* the next operation of each thread */
+    /* Of an acquire that has arrived: its result, or WAITS. GAVE_UP: none has arrived. */
+    int16_t served[THREADS];
 } plain;
 
-static const operation *next_of(const history *h, const plain *p, int who) {
-    return p->at[who] < OPERATIONS ? &h->of[who][p->at[who]] : NULL;
+static const operation *next_of(const history *h, const plain *p, int thread) {
+    return p->at[thread] < OPERATIONS ? &h->of[thread][p->at[thread]] : NULL;
 }
 
-static void leave_queue(plain *p, int place) {
-    memmove(p->queue + place, p->queue + place + 1, (size_t)(--p->waiting - place));
+static void leave_queue(plain *p, int position) {
+    memmove(p->queue + position, p->queue + position + 1, (size_t)(--p->waiting - position));
 }
 
 static void serve(const history *h, plain *p) {
     while (p->waiting) {
-        int who = p->queue[0];
-        uint32_t n = next_of(h, p, who)->n;
+        int thread = p->queue[0];
+        uint32_t n = next_of(h, p, thread)->n;
         if (!p->closed && p->permits < n) return;
-        p->served[who] = p->closed ? -EPIPE : 0;
+        p->served[thread] = p->closed ? -EPIPE : 0;
         if (!p->closed) p->permits = (uint8_t)(p->permits - n);
         leave_queue(p, 0);
     }
@@ -58,39 +58,39 @@ static int take(plain *p, uint32_t n) {
     return 0;
 }
 
-/* The next step of a thread. True: it is possible, and has the answer that the real one gave, if it ends the
- * operation. */
-static bool step(const history *h, plain *p, int who) {
-    const operation *o = next_of(h, p, who);
+/* The next step of a thread. True: it is possible and, if it ends the operation, gives the recorded
+ * result. */
+static bool step(const history *h, plain *p, int thread) {
+    const operation *o = next_of(h, p, thread);
     int answer = 0;
-    if (o->kind == ACQUIRE && p->served[who] == GAVE_UP) { /* comes */
-        p->served[who] = (int16_t)take(p, o->n);
-        if (p->served[who] != -EAGAIN) return true;
-        p->served[who] = WAITS;
-        p->queue[p->waiting++] = (uint8_t)who;
+    if (o->kind == ACQUIRE && p->served[thread] == GAVE_UP) { /* arrives */
+        p->served[thread] = (int16_t)take(p, o->n);
+        if (p->served[thread] != -EAGAIN) return true;
+        p->served[thread] = WAITS;
+        p->queue[p->waiting++] = (uint8_t)thread;
         return true;
     }
     if (o->kind == ACQUIRE) {
-        answer = p->served[who];
+        answer = p->served[thread];
         if (answer == WAITS) {
-            int place = 0;
-            while (p->queue[place] != who)
-                place++;
-            leave_queue(p, place);
+            int position = 0;
+            while (p->queue[position] != thread)
+                position++;
+            leave_queue(p, position);
             answer = GAVE_UP;
         }
-        p->served[who] = GAVE_UP;
+        p->served[thread] = GAVE_UP;
     }
     if (o->kind == TRY) answer = take(p, o->n);
     if (o->kind == RELEASE) p->permits = (uint8_t)(p->permits + o->n);
     if (o->kind == CLOSE) p->closed = 1;
     if (o->kind == COUNT) answer = p->permits;
-    p->at[who]++;
+    p->at[thread]++;
     serve(h, p);
     return answer == o->result;
 }
 
-/* ---- The search ------------------------------------------------------------------------------- */
+/* ---- The search ------------------------------------------------------------------------------ */
 
 enum { SEEN = 1 << 16 };
 static struct {
@@ -112,13 +112,13 @@ static bool is_new(const plain *p) {
     return true;
 }
 
-/* Nothing that had ended before this began is still to come. */
-static bool may_be_next(const history *h, const plain *p, int who) {
-    const operation *o = next_of(h, p, who);
+/* No other operation that is still to come ended before this one began. */
+static bool may_be_next(const history *h, const plain *p, int thread) {
+    const operation *o = next_of(h, p, thread);
     if (!o) return false;
     for (int i = 0; i < THREADS; i++) {
         const operation *other = next_of(h, p, i);
-        if (i != who && other && other->ended < o->began) return false;
+        if (i != thread && other && other->ended < o->began) return false;
     }
     return true;
 }
@@ -126,18 +126,18 @@ static bool may_be_next(const history *h, const plain *p, int who) {
 static bool search(const history *h, const plain *p) {
     bool done = true;
     if (!is_new(p)) return false;
-    for (int who = 0; who < THREADS; who++) {
-        if (next_of(h, p, who)) done = false;
-        if (!may_be_next(h, p, who)) continue;
+    for (int thread = 0; thread < THREADS; thread++) {
+        if (next_of(h, p, thread)) done = false;
+        if (!may_be_next(h, p, thread)) continue;
         plain after = *p;
-        if (step(h, &after, who) && search(h, &after)) return true;
+        if (step(h, &after, thread) && search(h, &after)) return true;
     }
     return done;
 }
 
 static bool is_linearizable(const history *h) {
     plain p;
-    memset(&p, 0, sizeof p); /* it is compared byte by byte */
+    memset(&p, 0, sizeof p); /* states are compared byte by byte */
     p.permits = PERMITS;
     for (int i = 0; i < THREADS; i++)
         p.served[i] = GAVE_UP;
@@ -156,10 +156,10 @@ static void print(const history *h) {
         }
 }
 
-/* ---- Histories that cannot be ----------------------------------------------------------------- */
+/* ---- Constructed histories ------------------------------------------------------------------- */
 
-/* Each operation after the other. */
-static history quiet(void) {
+/* All operations, one after another. */
+static history sequential_history(void) {
     history h = {0};
     uint32_t clock = 0;
     for (int i = 0; i < THREADS; i++)
@@ -171,7 +171,7 @@ static history quiet(void) {
 }
 
 TEST(the_search_finds_what_cannot_be) {
-    history h = quiet();
+    history h = sequential_history();
     CHECK(is_linearizable(&h));
     h.of[0][0] = (operation){TRY, PERMITS, 0, 0, 1};
     CHECK(is_linearizable(&h));
@@ -179,7 +179,7 @@ TEST(the_search_finds_what_cannot_be) {
     CHECK(!is_linearizable(&h));
     h.of[1][0].result = -EAGAIN;
     CHECK(is_linearizable(&h));
-    h.of[3][3] = (operation){RELEASE, 1, 0, 20, 30}; /* beside it: both are possible */
+    h.of[3][3] = (operation){RELEASE, 1, 0, 20, 30}; /* concurrent: both are possible */
     CHECK(is_linearizable(&h));
     h.of[1][0].result = 0;
     h.of[3][3].began = 10;
@@ -192,9 +192,9 @@ TEST(the_search_finds_what_cannot_be) {
 }
 
 TEST(the_search_knows_the_queue) {
-    history h = quiet();
-    /* Two want all and one: who came first cannot have given up when the other, who came later, has its permit, unless
-     * it did so first. */
+    history h = sequential_history();
+    /* Concurrent acquires of all permits and of one permit. The second is served, the first gives
+     * up: it was queued second, or gave up before the second was served. */
     h.of[0][0] = (operation){TRY, 1, 0, 0, 1};
     for (int i = 1; i < 3; i++)
         h.of[i][0] = (operation){ACQUIRE, i == 1 ? PERMITS : 1, i == 1 ? GAVE_UP : 0, 10, 20};
@@ -205,30 +205,30 @@ TEST(the_search_knows_the_queue) {
     CHECK(is_linearizable(&h));
 }
 
-/* ---- Histories that are ----------------------------------------------------------------------- */
+/* ---- Recorded histories ---------------------------------------------------------------------- */
 
 static struct {
     aw_semaphore s;
     uint32_t clock;               /* atomic */
     uint32_t round, ready, ended; /* atomic */
     history h;
-    aw_flag flags[THREADS]; /* a thread may wake a moment after the end */
+    aw_flag flags[THREADS]; /* a wake may come after the acquire has ended */
 } real;
 
-static int acquire(int who, uint32_t n, uint64_t *random) {
+static int acquire(int thread, uint32_t n, uint64_t *random) {
     aw_acquire f = aw_semaphore_acquire(&real.s, n);
-    aw_waker waker = aw_flag_waker(&real.flags[who]);
+    aw_waker waker = aw_flag_waker(&real.flags[thread]);
     aw_cx cx = aw_cx_from_waker(&waker);
     aw_poll r = aw_future_poll(&f.future, &cx);
     for (uint64_t looks = test_random(random) % 20; r == AW_PENDING && looks; looks--) {
-        if (looks % 4 == 0) sched_yield(); /* lets the others do something meanwhile */
-        if (aw_flag_take(&real.flags[who])) r = aw_future_poll(&f.future, &cx);
+        if (looks % 4 == 0) sched_yield(); /* lets the other threads run */
+        if (aw_flag_take(&real.flags[thread])) r = aw_future_poll(&f.future, &cx);
     }
     if (r == AW_PENDING) r = aw_future_cancel(&f.future, &cx);
     return r == AW_READY ? f.out : GAVE_UP;
 }
 
-static void operate(int who, operation *o, uint32_t *held, uint64_t *random) {
+static void operate(int thread, operation *o, uint32_t *held, uint64_t *random) {
     uint64_t choice = test_random(random) % 16;
     o->n = 1 + (uint32_t)(test_random(random) % 2);
     o->kind = choice < 4 ? TRY : choice < 10 ? ACQUIRE : choice < 11 ? COUNT : RELEASE;
@@ -237,7 +237,7 @@ static void operate(int who, operation *o, uint32_t *held, uint64_t *random) {
     o->began = __atomic_fetch_add(&real.clock, 1, __ATOMIC_SEQ_CST);
     switch (o->kind) {
     case TRY: o->result = aw_semaphore_try_acquire(&real.s, o->n); break;
-    case ACQUIRE: o->result = acquire(who, o->n, random); break;
+    case ACQUIRE: o->result = acquire(thread, o->n, random); break;
     case RELEASE: o->result = aw_semaphore_release(&real.s, o->n); break;
     case COUNT: o->result = (int)aw_semaphore_available(&real.s); break;
     case CLOSE: aw_semaphore_close(&real.s); o->result = 0;
@@ -266,10 +266,10 @@ static void make_history(void *arg, int index, uint64_t *random) {
 
 TEST_LIMIT(the_semaphore_is_linearizable, 60) {
     uint64_t random = test_seed();
-    storm threads;
-    rounds_wanted = (uint32_t)storm_rounds(3000);
-    storm_make(&threads, THREADS, &random, make_history, NULL);
-    storm_go(&threads);
+    thread_group threads;
+    rounds_wanted = (uint32_t)stress_rounds(3000);
+    thread_group_create(&threads, THREADS, &random, make_history, NULL);
+    thread_group_go(&threads);
     for (uint32_t round = 1; round <= rounds_wanted; round++) {
         while (LOAD(real.ready) < round * THREADS)
             sched_yield();
@@ -284,5 +284,5 @@ TEST_LIMIT(the_semaphore_is_linearizable, 60) {
         }
         CHECK(!real.s.waiters.first && !real.s.lock);
     }
-    storm_end(&threads);
+    thread_group_join(&threads);
 }

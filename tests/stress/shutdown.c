@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The end of a runtime while threads go on: they spawn, wake and hold, and all of it is safe. Spawns that
- * come too late are released and resolve as cancelled. */
-#include "support/storm.h"
+ * A runtime ends while threads spawn tasks on it, wake them, and hold it. All of this is safe. A
+ * spawn that comes too late releases its future, and resolves as cancelled. */
+#include "support/stress.h"
 
 enum { THREADS = 4, EACH = 50 };
 
@@ -47,60 +47,62 @@ static void spawn_late(void *arg, int index, uint64_t *random) {
 TEST_LIMIT(spawns_of_threads_race_with_the_end, 60) {
     uint64_t random = test_seed();
     uint32_t accepted = 0, refused = 0;
-    for (int round = 0; round < storm_rounds(150); round++) {
+    for (int round = 0; round < stress_rounds(150); round++) {
         memory m;
-        storm s;
-        ledger l = LEDGER;
+        thread_group s;
+        probe_state l = PROBE_STATE;
         closing c = {.finals = 0};
         memory_init(&m);
         c.rt = runtime_new(&m, NULL, NULL, false);
-        /* Whoever calls on a runtime while it ends must have something that keeps it: a handle. */
+        /* A thread that calls an ending runtime must own something that keeps its memory: here a
+         * handle. */
         struct probe *keeps_it = aw_spawn_on(c.rt, probe_of(&l));
-        storm_make(&s, THREADS, &random, spawn_late, &c);
-        storm_go(&s);
+        thread_group_create(&s, THREADS, &random, spawn_late, &c);
+        thread_group_go(&s);
         uint32_t wanted = (uint32_t)(test_random(&random) % (THREADS * EACH));
         while (LOAD(c.accepted) < wanted)
             CHECK_EQ(aw_block_on(c.rt, yields(3)), 0);
         aw_runtime_free(c.rt);
         CHECK(aw_task_is_finished(keeps_it));
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_EQ(c.accepted + c.refused, THREADS * EACH);
-        CHECK_EQ(c.finals, THREADS * EACH); /* each was released, once */
+        CHECK_EQ(c.finals, THREADS * EACH); /* each was released once */
         CHECK_LE(c.begun, c.accepted);
         aw_task_drop(keeps_it);
         CHECK_EQ(memory_in_use(&m), 0);
         accepted += c.accepted;
         refused += c.refused;
     }
-    CHECK_GT(accepted, 0); /* it was a race */
+    CHECK_GT(accepted, 0); /* both sides won some races */
     CHECK_GT(refused, 0);
 }
 
-/* ---- Holds ------------------------------------------------------------------------------------ */
+/* ---- Holds ----------------------------------------------------------------------------------- */
 
 typedef struct held {
     aw_runtime *rt;
     mailbox box;
 } held;
 
-/* Holds the runtime while nothing of it can be seen outside, and comes back with a letter. */
-static void hold_and_come_back(void *arg, int index, uint64_t *random) {
+/* Takes and releases a hold, then sends a letter. The hold taken for this thread keeps the runtime
+ * from being deadlocked in between. */
+static void hold_and_send(void *arg, int index, uint64_t *random) {
     held *h = arg;
     (void)index;
     for (int i = 0; i < EACH; i++) {
         aw_runtime_hold(h->rt);
         jitter(random);
-        aw_runtime_release(h->rt);
+        aw_runtime_unhold(h->rt);
         mailbox_send(&h->box, 1, chance(random, 2));
     }
-    aw_runtime_release(h->rt); /* the one that was taken for this thread */
+    aw_runtime_unhold(h->rt); /* the hold taken for this thread */
 }
 
 TEST_LIMIT(a_runtime_that_threads_hold_is_never_called_deadlocked, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(200); round++) {
+    for (int round = 0; round < stress_rounds(200); round++) {
         memory m;
-        storm s;
+        thread_group s;
         kept_log log = KEPT_LOG;
         held h;
         memory_init(&m);
@@ -108,25 +110,25 @@ TEST_LIMIT(a_runtime_that_threads_hold_is_never_called_deadlocked, 60) {
         h.rt = runtime_new(&m, &log, NULL, false);
         for (int i = 0; i < THREADS; i++)
             aw_runtime_hold(h.rt);
-        storm_make(&s, THREADS, &random, hold_and_come_back, &h);
-        storm_go(&s);
+        thread_group_create(&s, THREADS, &random, hold_and_send, &h);
+        thread_group_go(&s);
         CHECK_EQ(aw_block_on(h.rt, read_from(&h.box)), THREADS * EACH);
-        storm_end(&s);
+        thread_group_join(&s);
         aw_runtime_free(h.rt);
         CHECK_EQ(log.length, 0);
         CHECK_EQ(memory_in_use(&m), 0);
     }
 }
 
-/* The last release lets the runtime end, and with it what the release works on. */
-static void release_last(void *arg, int index, uint64_t *random) {
+/* The last unhold lets the runtime end, and with it the memory that the unhold uses. */
+static void unhold_last(void *arg, int index, uint64_t *random) {
     (void)index;
     for (volatile int i = (int)(test_random(random) % 2000); i > 0; i--)
         ;
-    aw_runtime_release(arg);
+    aw_runtime_unhold(arg);
 }
 
-/* Pending with nothing armed: a deadlock as soon as nobody holds the runtime. */
+/* Pending, without a waker: a deadlock once no thread holds the runtime. */
 static aw_poll lost_poll(void *arg, aw_cx *cx, int *out) {
     (void)arg;
     (void)cx;
@@ -134,26 +136,26 @@ static aw_poll lost_poll(void *arg, aw_cx *cx, int *out) {
     return AW_PENDING;
 }
 
-TEST_LIMIT(the_release_that_proves_a_deadlock_may_meet_the_end_of_the_runtime, 60) {
+TEST_LIMIT(the_unhold_that_proves_a_deadlock_may_meet_the_end_of_the_runtime, 60) {
     uint64_t random = test_seed() + 1;
-    for (int round = 0; round < storm_rounds(3000); round++) {
+    for (int round = 0; round < stress_rounds(3000); round++) {
         memory m;
-        storm s;
+        thread_group s;
         kept_log log = KEPT_LOG;
         memory_init(&m);
         aw_runtime *rt = runtime_new(&m, &log, NULL, false);
         aw_runtime_hold(rt);
-        storm_make(&s, 1, &random, release_last, rt);
-        storm_go(&s);
+        thread_group_create(&s, 1, &random, unhold_last, rt);
+        thread_group_go(&s);
         CHECK_EQ(aw_block_on(rt, aw_poll_fn_of(lost_poll, NULL)), -EDEADLK);
         aw_runtime_free(rt);
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_EQ(memory_in_use(&m), 0);
     }
 }
 
-/* A thread has the only reference to a task that the main future joins. It spawns what ends that task,
- * and then gives the reference up: at no moment is this a deadlock. */
+/* A thread has the only reference to a task that the main future joins. It spawns a task that
+ * aborts that one, and then drops the reference. At no moment is this a deadlock. */
 struct last_act {
     aw_runtime *rt;
     aw_waker waker;
@@ -176,9 +178,9 @@ static void act_last(void *arg, int index, uint64_t *random) {
     aw_waker_drop(l->waker);
 }
 
-/* Gives up its own clone, so that the thread's is the last. */
-static aw_poll give_up(void *arg, aw_cx *cx, int *out) {
-    ledger *l = arg;
+/* Drops the probe's own clone, so that the thread's clone is the last. */
+static aw_poll drop_clone(void *arg, aw_cx *cx, int *out) {
+    probe_state *l = arg;
     (void)cx;
     (void)out;
     aw_waker_drop(aw_waker_take(&l->waker));
@@ -187,19 +189,19 @@ static aw_poll give_up(void *arg, aw_cx *cx, int *out) {
 
 TEST_LIMIT(a_thread_that_spawns_and_then_drops_the_last_waker_proves_no_deadlock, 60) {
     uint64_t random = test_seed() + 2;
-    for (int round = 0; round < storm_rounds(3000); round++) {
-        storm s;
+    for (int round = 0; round < stress_rounds(3000); round++) {
+        thread_group s;
         kept_log log = KEPT_LOG;
-        ledger l = LEDGER;
+        probe_state l = PROBE_STATE;
         struct last_act last = {.rt = runtime_new(NULL, &log, NULL, false)};
         last.task = aw_spawn_on(last.rt, probe_of(&l));
         run_a_while(last.rt);
-        last.waker = aw_waker_clone(&l.waker); /* out here */
-        CHECK_EQ(aw_block_on(last.rt, aw_poll_fn_of(give_up, &l)), 0);
-        storm_make(&s, 1, &random, act_last, &last);
-        storm_go(&s);
+        last.waker = aw_waker_clone(&l.waker); /* for the thread */
+        CHECK_EQ(aw_block_on(last.rt, aw_poll_fn_of(drop_clone, &l)), 0);
+        thread_group_create(&s, 1, &random, act_last, &last);
+        thread_group_go(&s);
         CHECK_EQ(aw_block_on(last.rt, aw_task_join(last.task)), -ECANCELED);
-        storm_end(&s);
+        thread_group_join(&s);
         aw_task_drop(last.task);
         aw_runtime_free(last.rt);
         CHECK_EQ(log.length, 0);
@@ -207,11 +209,11 @@ TEST_LIMIT(a_thread_that_spawns_and_then_drops_the_last_waker_proves_no_deadlock
     }
 }
 
-/* ---- Runtimes on many threads ----------------------------------------------------------------- */
+/* ---- Runtimes on many threads ---------------------------------------------------------------- */
 
 static void run_small_programs(void *arg, int index, uint64_t *random) {
     (void)index;
-    for (int i = 0; i < storm_rounds(300); i++) {
+    for (int i = 0; i < stress_rounds(300); i++) {
         closing c = {.finals = 0};
         aw_runtime_options o = AW_RUNTIME_OPTIONS;
         o.keep_tasks = true;
@@ -230,9 +232,10 @@ static void run_small_programs(void *arg, int index, uint64_t *random) {
 TEST_LIMIT(runtimes_on_eight_threads_do_not_disturb_each_other, 60) {
     uint64_t random = test_seed();
     memory m;
-    storm s;
-    storm_make(&s, MAX_THREADS, &random, run_small_programs, (void *)(uintptr_t)memory_init(&m));
-    storm_go(&s);
-    storm_end(&s);
+    thread_group s;
+    thread_group_create(&s, MAX_THREADS, &random, run_small_programs,
+                        (void *)(uintptr_t)memory_init(&m));
+    thread_group_go(&s);
+    thread_group_join(&s);
     CHECK_EQ(memory_in_use(&m), 0);
 }

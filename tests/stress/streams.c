@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random pipelines: sources of every kind (generators, fibers, channels that tasks and a thread fill), merged, and over them
- * some layers of every kind, asked with impatience, discarded, and closed at some point. Each item is in one place in the
- * end: it was taken, or dropped, or never left its source. Many at once, on one thread and on workers. */
+ * Random pipelines. Sources of every kind (generators, fibers, channels that tasks fill) are merged
+ * under several layers of every kind. Items are awaited with timeouts, some are discarded, and the
+ * pipeline is closed at some point. In the end each item was taken or dropped once, was kept by its
+ * sender, or was never produced. Many pipelines at once, on one thread and on workers. */
 #include "support/workers.h"
 
 enum { SOURCES = 3, LAYERS = 4, EACH = 40, ITEMS = SOURCES * EACH, PIPELINES = 4 };
@@ -14,19 +15,19 @@ struct item {
 
 typedef AW_CHANNEL(struct item) channel;
 
-/* What became of the items of a pipeline. Only its own task touches it, but for `made`. */
+/* What became of the items of a pipeline. Only its own task accesses it, except for `made`. */
 struct run {
     uint64_t random;
-    uint32_t made[SOURCES]; /* atomic: how many have begun; in order */
+    uint32_t made[SOURCES]; /* atomic: how many were produced, in order */
     uint8_t ends[ITEMS];    /* 1: taken or dropped */
-    int last[SOURCES];      /* the last id taken; -1 */
+    int last[SOURCES];      /* the last id taken; -1: none */
     bool ordered, dropped_one;
     channel channels[SOURCES];
     bool has_channel[SOURCES];
 };
 
 static void end_item(const struct item *i) {
-    if (i->run->ends[i->id]++) FAIL("item %d came to its end twice", i->id);
+    if (i->run->ends[i->id]++) FAIL("item %d ended twice", i->id);
 }
 static void drop_item(void *item) {
     end_item(item);
@@ -34,11 +35,11 @@ static void drop_item(void *item) {
 static void take_item(const struct item *i) {
     struct run *r = i->run;
     end_item(i);
-    if (r->ordered && i->id <= r->last[i->id / EACH]) FAIL("item %d came too late", i->id);
+    if (r->ordered && i->id <= r->last[i->id / EACH]) FAIL("item %d is out of order", i->id);
     r->last[i->id / EACH] = i->id;
 }
 
-/* A nap of random length, often none. */
+/* A random sleep, a yield, or nothing. */
 struct nap {
     AW_FRAME(int);
     uint64_t random;
@@ -52,7 +53,7 @@ AW_ASYNC_STATIC(nap) {
     AW_END;
 }
 
-/* ---- Sources ---------------------------------------------------------------------------------- */
+/* ---- Sources --------------------------------------------------------------------------------- */
 
 static struct item make_item(struct run *r, int source) {
     return (struct item){r, source * EACH + (int)ADD(r->made[source], 1)};
@@ -80,7 +81,7 @@ AW_FIBER_GENERATOR(struct item, produce_fiber, struct run *run; int source; uint
     }
     return error;
 }
-/* Another task sends; it ends when the channel is closed. */
+/* Sends from another task, until the channel is closed. */
 AW_ASYNC(int, fill, struct run *run; int source; uint64_t random; struct item item; int i;
          struct nap nap; aw_channel_future send;) {
     AW_BEGIN;
@@ -91,11 +92,11 @@ AW_ASYNC(int, fill, struct run *run; int source; uint64_t random; struct item it
         if (self->send.out) break;
     }
     aw_channel_close(&self->run->channels[self->source]);
-    AW_RETURN(self->send.out == -EPIPE ? self->item.id : -1); /* who was not sent */
+    AW_RETURN(self->send.out == -EPIPE ? self->item.id : -1); /* the item that was not sent */
     AW_END;
 }
 
-/* ---- Layers ----------------------------------------------------------------------------------- */
+/* ---- Layers ---------------------------------------------------------------------------------- */
 
 AW_MAP(struct item, same, struct item) {
     return *item;
@@ -104,7 +105,7 @@ AW_FILTER(some, struct item) {
     return item->id % 5 != 2;
 }
 
-/* Owns its item until it has given it as its output. */
+/* Owns its item until it returns it as its output. */
 struct job {
     AW_FRAME(struct item);
     struct item item;
@@ -129,7 +130,7 @@ AW_CONCURRENT(struct job, many, struct item) {
     return AW_CALL(job, .item = *item, .random = test_random(&item->run->random));
 }
 
-/* Any of them. */
+/* Any stream of items. */
 struct any {
     AW_STREAM_HEAD(struct item);
 };
@@ -146,7 +147,7 @@ union source {
     AW_CHANNEL_STREAM(struct item) channel;
 };
 
-/* ---- A pipeline ------------------------------------------------------------------------------- */
+/* ---- A pipeline ------------------------------------------------------------------------------ */
 
 struct pipeline {
     AW_FRAME(int);
@@ -195,9 +196,9 @@ static struct any *make_layer(struct pipeline *p, int i, struct any *from) {
     uint64_t random = test_random(&r->random);
     uint32_t limit = 1 + (uint32_t)(random / 16 % 6);
     switch (random % 6) {
-    case 0: l->same = AW_OVER(same, from); break;
-    case 1: l->some = AW_OVER(some, from); break;
-    case 2: l->one = AW_OVER(one, from); break;
+    case 0: l->same = AW_ADAPTER(same, from); break;
+    case 1: l->some = AW_ADAPTER(some, from); break;
+    case 2: l->one = AW_ADAPTER(one, from); break;
     case 3: l->many = AW_BUFFERED(many, from, limit); break;
     case 4:
         l->many = AW_UNORDERED(many, from, limit);
@@ -242,7 +243,7 @@ static void take_all(struct pipeline *p) {
         take_item(&p->chunks.item->items[i]);
 }
 
-/* All that was made has come to its end, and each once; `unsent` is the one that a sender kept. */
+/* Each item produced has ended once, except `unsent`, which its sender kept. */
 static void check_source(struct run *r, int source, int unsent) {
     int made = (int)r->made[source];
     CHECK_LE(made, EACH);
@@ -264,9 +265,9 @@ AW_ASYNC_STATIC(pipeline) {
             AW_AWAIT_SELECT(self->select, aw_stream_next(self->end),
                             AW_CALL(nap, .random = self->what / 8));
             if (!(self->select.out & 1)) continue;
-            self->i = self->select.f0.out; /* also when it is not the winner */
+            self->i = self->select.f0.out; /* set even if it is not the winner */
             if (self->what % 3 == 0) {
-                aw_select_drop(&self->select); /* it comes again, unless it was the end */
+                aw_select_drop(&self->select); /* puts the item back, unless the stream has ended */
                 if (self->i) continue;
             }
         } else {
@@ -288,7 +289,7 @@ AW_ASYNC_STATIC(pipeline) {
         aw_channel_close(&self->run->channels[self->i]);
         AW_AWAIT(self->join, aw_task_join(self->fills[self->i]));
         CHECK_EQ(self->join.out, 0);
-        aw_channel_free(&self->run->channels[self->i]); /* what is inside is dropped */
+        aw_channel_free(&self->run->channels[self->i]); /* drops the items inside */
         check_source(self->run, self->i, aw_task_take(self->fills[self->i]));
     }
     free(self->run);
@@ -296,14 +297,14 @@ AW_ASYNC_STATIC(pipeline) {
     AW_END;
 }
 
-/* ---- Many of them ----------------------------------------------------------------------------- */
+/* ---- Many pipelines -------------------------------------------------------------------------- */
 
 ON_BOTH(random_pipelines_lose_and_duplicate_nothing) {
     uint64_t random = test_seed();
     memory m;
     kept_log log = KEPT_LOG;
     aw_runtime *rt = new_runtime(workers, &m, &log);
-    for (int round = 0; round < storm_rounds(60); round++) {
+    for (int round = 0; round < stress_rounds(60); round++) {
         struct pipeline *h[PIPELINES];
         for (int i = 0; i < PIPELINES; i++)
             h[i] = aw_spawn_on(

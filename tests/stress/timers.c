@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timers of threads that run their own loops: they enter a runtime that another thread runs, and start,
- * move and cancel sleeps on its wheel while it fires them. Nothing fires early, everything fires, and
- * nothing of an ended sleep is touched again. */
-#include "support/storm.h"
+ * Timers of threads that run their own loops. They enter a runtime that another thread runs, and
+ * start, move and cancel sleeps on its wheel while it fires them. Nothing fires early, everything
+ * fires, and an ended sleep is not accessed again. */
+#include "support/stress.h"
 
 enum { THREADS = 4, SLEEPS = 16 };
 
 typedef struct clockwork {
     aw_runtime *rt;
     uint32_t ended, cancelled, moved;
-    int turns;
+    int iterations;
 } clockwork;
 
-/* One thread's executor: a parker, and sleeps that it polls when it is woken. */
+/* The executor of a thread: a parker, and sleeps that it polls when it is unparked. */
 typedef struct loop {
     aw_parker *parker;
-    aw_flag *flag; /* some polls bring another waker than others; it may be raised after they end */
+    /* The waker of some polls. Static storage: it may be woken after the sleeps have ended. */
+    aw_flag *flag;
     aw_sleep *sleeps[SLEEPS];
     uint64_t deadlines[SLEEPS];
 } loop;
 
 static void start_sleep(clockwork *c, loop *l, int i, uint64_t *random) {
     uint64_t d = test_random(random) % 5 ? test_random(random) % AW_USEC(300) : 0;
-    l->sleeps[i] = malloc(sizeof(aw_sleep)); /* so that a late touch is seen */
+    l->sleeps[i] = malloc(sizeof(aw_sleep)); /* ASan sees a late access */
     l->deadlines[i] = aw_now(c->rt) + d;
     if (chance(random, 2))
         *l->sleeps[i] = aw_sleep_until(l->deadlines[i]);
@@ -65,19 +66,19 @@ static void run_loop(void *arg, int index, uint64_t *random) {
     loop l = {.parker = aw_parker_new(), .flag = &flags[index % 64]};
     aw_runtime *previous = aw_enter(c->rt);
     aw_waker park = aw_parker_waker(l.parker), flag = aw_flag_waker(l.flag);
-    for (int turn = 0; turn < c->turns; turn++) {
-        /* Now and then with another waker, which nobody will hear: then poll again with the right one. */
-        bool deaf = chance(random, 8);
-        aw_cx cx = aw_cx_from_waker(deaf ? &flag : &park);
+    for (int iteration = 0; iteration < c->iterations; iteration++) {
+        /* Sometimes polls with a waker that nothing waits for, and then again with the parker's. */
+        bool other_waker = chance(random, 8);
+        aw_cx cx = aw_cx_from_waker(other_waker ? &flag : &park);
         for (int i = 0; i < SLEEPS; i++) {
             if (!l.sleeps[i]) start_sleep(c, &l, i, random);
             poll_sleep(c, &l, i, &cx);
             if (l.sleeps[i] && chance(random, 16)) disturb_sleep(c, &l, i, &cx, random);
         }
-        if (!deaf)
+        if (!other_waker)
             aw_parker_park_until(l.parker, test_now_ns() + AW_USEC(test_random(random) % 200));
     }
-    /* Then until the last one has fired, woken by nothing but them. */
+    /* Then waits until the last sleep has fired, woken by nothing else. */
     aw_cx cx = aw_cx_from_waker(&park);
     for (bool waiting = true; waiting;) {
         waiting = false;
@@ -92,7 +93,7 @@ static void run_loop(void *arg, int index, uint64_t *random) {
     aw_parker_free(l.parker);
 }
 
-/* Meanwhile the runtime has timers of its own, and sleeps in between. */
+/* Meanwhile the runtime has timers of its own, and sleeps between them. */
 AW_ASYNC(int, own_timers, uint32_t *stop; uint64_t random; uint64_t deadline; aw_sleep nap;) {
     AW_BEGIN;
     while (!LOAD(*self->stop)) {
@@ -110,26 +111,26 @@ static void *run_it(void *arg) {
     return NULL;
 }
 
-static void run_clockwork(uint64_t *random, int turns, bool own) {
+static void run_clockwork(uint64_t *random, int iterations, bool own) {
     memory m;
     kept_log log = KEPT_LOG;
-    storm s;
+    thread_group s;
     uint32_t stop = 0;
     memory_init(&m);
-    clockwork c = {.rt = runtime_new(&m, &log, NULL, false), .turns = turns};
+    clockwork c = {.rt = runtime_new(&m, &log, NULL, false), .iterations = iterations};
     host h = {.rt = c.rt};
     if (own)
         for (int i = 0; i < 4; i++)
             aw_task_drop(aw_spawn_on(
                 c.rt, AW_CALL(own_timers, .stop = &stop, .random = test_random(random))));
     h.thread = thread_start(run_it, &h);
-    storm_make(&s, THREADS, random, run_loop, &c);
-    storm_go(&s);
-    storm_end(&s);
+    thread_group_create(&s, THREADS, random, run_loop, &c);
+    thread_group_go(&s);
+    thread_group_join(&s);
     STORE(stop, 1);
     host_stop(&h);
     aw_runtime_free(c.rt);
-    CHECK_EQ(log.length, 0); /* no sleep is left in the wheel */
+    CHECK_EQ(log.length, 0); /* no sleep remains in the wheel */
     CHECK_GT(c.ended, 0);
     CHECK_GT(c.cancelled, 0);
     CHECK_GT(c.moved, 0);
@@ -138,11 +139,10 @@ static void run_clockwork(uint64_t *random, int turns, bool own) {
 
 TEST_LIMIT(loops_of_four_threads_sleep_on_one_runtime, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(5); round++)
+    for (int round = 0; round < stress_rounds(5); round++)
         run_clockwork(&random, 200, round % 2);
 }
 
-/* A runtime that has nothing else to do is woken by an earlier deadline of another thread. */
 TEST_LIMIT(an_earlier_timer_of_another_thread_wakes_a_sleeping_runtime, 60) {
     host h;
     host_start(&h, NULL);
@@ -151,11 +151,11 @@ TEST_LIMIT(an_earlier_timer_of_another_thread_wakes_a_sleeping_runtime, 60) {
     aw_parker *parker = aw_parker_new();
     aw_waker w = aw_parker_waker(parker);
     aw_cx cx = aw_cx_from_waker(&w);
-    for (int i = 0; i < storm_rounds(300); i++) {
+    for (int i = 0; i < stress_rounds(300); i++) {
         uint64_t begin = aw_now(h.rt), d = AW_USEC((uint64_t)i % 100);
         aw_sleep s = aw_sleep_for(d);
         while (aw_future_poll(&s.future, &cx) == AW_PENDING)
-            aw_parker_park(parker); /* nothing else would end this */
+            aw_parker_park(parker); /* only the sleep ends this */
         CHECK_GE(aw_now(h.rt) - begin, d);
     }
     aw_parker_free(parker);

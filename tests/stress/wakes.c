@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
- * Eight threads wake and spawn tasks of one runtime: every task ends once, every letter arrives, no
- * wake-up is lost. */
-#include "support/storm.h"
+ * Eight threads wake and spawn tasks of one runtime. Every task ends once, every letter arrives,
+ * and no wake-up is lost. */
+#include "support/stress.h"
 
 enum { THREADS = 8, READERS = 32 };
 
-/* ---- Wakes ------------------------------------------------------------------------------------ */
+/* ---- Wakes ----------------------------------------------------------------------------------- */
 
 struct post_office {
     mailbox boxes[READERS];
-    uint32_t letters; /* each thread sends as many to each box */
+    uint32_t letters; /* that each thread sends to each box */
 };
 
 static void post_letters(void *arg, int index, uint64_t *random) {
     struct post_office *p = arg;
     (void)index;
-    uint32_t left[READERS];
+    uint32_t unsent[READERS];
     for (int i = 0; i < READERS; i++)
-        left[i] = p->letters;
+        unsent[i] = p->letters;
     for (uint32_t sent = 0; sent < READERS * p->letters;) {
         int i = (int)(test_random(random) % READERS);
-        while (!left[i])
+        while (!unsent[i])
             i = (i + 1) % READERS;
         uint32_t n = 1 + (uint32_t)(test_random(random) % 3);
-        if (n > left[i]) n = left[i];
+        if (n > unsent[i]) n = unsent[i];
         mailbox_send(&p->boxes[i], n, chance(random, 2));
-        left[i] -= n;
+        unsent[i] -= n;
         sent += n;
         jitter(random);
     }
@@ -48,20 +48,20 @@ AW_ASYNC(int, read_all, struct post_office *office; struct reader * tasks[READER
 
 TEST_LIMIT(every_wake_of_eight_threads_is_delivered, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(50); round++) {
+    for (int round = 0; round < stress_rounds(50); round++) {
         static struct post_office office;
         memory m;
-        storm s;
+        thread_group s;
         memory_init(&m);
         office.letters = 20;
         for (int i = 0; i < READERS; i++)
             mailbox_init(&office.boxes[i], THREADS * office.letters);
         aw_runtime *rt = runtime_new(&m, NULL, NULL, false);
-        storm_make(&s, THREADS, &random, post_letters, &office);
-        storm_go(&s);
+        thread_group_create(&s, THREADS, &random, post_letters, &office);
+        thread_group_go(&s);
         CHECK_EQ(aw_block_on(rt, AW_CALL(read_all, .office = &office)), 0);
-        if (round % 2) aw_runtime_free(rt); /* wakes may still be on their way */
-        storm_end(&s);
+        if (round % 2) aw_runtime_free(rt); /* wakes may still be in progress */
+        thread_group_join(&s);
         if (round % 2 == 0) aw_runtime_free(rt);
         for (int i = 0; i < READERS; i++) {
             CHECK_EQ(office.boxes[i].finals, 1);
@@ -72,7 +72,7 @@ TEST_LIMIT(every_wake_of_eight_threads_is_delivered, 60) {
     }
 }
 
-/* ---- Spawns ----------------------------------------------------------------------------------- */
+/* ---- Spawns ---------------------------------------------------------------------------------- */
 
 struct workshop {
     aw_runtime *rt;
@@ -105,15 +105,14 @@ AW_ASYNC_STATIC(piece, .discard = discard_piece) {
     AW_END;
 }
 
-/* Waits for a task without a runtime. */
-static int join_by_hand(aw_future *task, uint64_t *random) {
+static int join_without_runtime(aw_future *task, uint64_t *random) {
     aw_parker *parker[2] = {aw_parker_new(), aw_parker_new()};
     aw_task_join_future join = aw__task_join(task);
     for (unsigned i = 0;; i++) {
         aw_waker w = aw_parker_waker(parker[i % 2]);
         aw_cx cx = aw_cx_from_waker(&w);
         if (aw_future_poll(&join.future, &cx) == AW_READY) break;
-        if (!chance(random, 3)) aw_parker_park(parker[i % 2]); /* or again, with another waker */
+        if (!chance(random, 3)) aw_parker_park(parker[i % 2]); /* or polls with the other */
     }
     aw_parker_free(parker[0]);
     aw_parker_free(parker[1]);
@@ -127,7 +126,7 @@ static void spawn_pieces(void *arg, int index, uint64_t *random) {
         struct piece *h = aw_spawn_on(shop->rt, AW_CALL(piece, .shop = shop));
         CHECK_EQ(aw_task_error(h), 0);
         if (chance(random, 2)) {
-            CHECK_EQ(join_by_hand(&h->future, random), 0);
+            CHECK_EQ(join_without_runtime(&h->future, random), 0);
             CHECK_EQ(*h->out, 1);
             free(h->out);
             ADD(shop->joined, 1);
@@ -147,17 +146,17 @@ AW_ASYNC(int, wait_for_pieces, struct workshop *shop; uint32_t wanted; aw_notifi
 
 TEST_LIMIT(every_task_spawned_by_eight_threads_ends_once, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(50); round++) {
+    for (int round = 0; round < stress_rounds(50); round++) {
         memory m;
-        storm s;
+        thread_group s;
         memory_init(&m);
         struct workshop shop = {.each = 50, .progress = AW_NOTIFY_INIT};
         shop.rt = runtime_new(&m, NULL, NULL, false);
-        storm_make(&s, THREADS, &random, spawn_pieces, &shop);
-        storm_go(&s);
+        thread_group_create(&s, THREADS, &random, spawn_pieces, &shop);
+        thread_group_go(&s);
         uint32_t all = THREADS * shop.each;
         CHECK_EQ(aw_block_on(shop.rt, AW_CALL(wait_for_pieces, .shop = &shop, .wanted = all)), 0);
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_EQ(shop.begun, all);
         CHECK_EQ(shop.ended, all);
         CHECK_EQ(shop.outputs, all);
@@ -167,7 +166,7 @@ TEST_LIMIT(every_task_spawned_by_eight_threads_ends_once, 60) {
     }
 }
 
-/* ---- Both, and aborts, while threads take turns in running it --------------------------------- */
+/* ---- Wakes and aborts, while threads alternate in running the runtime ------------------------ */
 
 struct market {
     aw_runtime *rt;
@@ -180,19 +179,19 @@ static void trade(void *arg, int index, uint64_t *random) {
     for (int i = 0; i < 200; i++) {
         mailbox_send(&m->boxes[test_random(random) % READERS], 1, chance(random, 2));
         if (index < 3 && chance(random, 8)) CHECK_EQ(aw_block_on(m->rt, yields(2)), 0);
-        /* A handle is used by one thread at a time: each has its own. */
+        /* A handle is used by one thread at a time: each thread has its own. */
         if (chance(random, 64))
             aw_task_abort(m->tasks[test_random(random) % (READERS / THREADS) * THREADS + index]);
         jitter(random);
     }
 }
 
-TEST_LIMIT(wakes_and_aborts_are_served_whoever_runs_the_runtime, 60) {
+TEST_LIMIT(wakes_and_aborts_are_served_while_threads_alternate_in_running_the_runtime, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(50); round++) {
+    for (int round = 0; round < stress_rounds(50); round++) {
         static struct market market;
         memory m;
-        storm s;
+        thread_group s;
         memory_init(&m);
         memset(&market, 0, sizeof market);
         market.rt = runtime_new(&m, NULL, NULL, false);
@@ -200,10 +199,10 @@ TEST_LIMIT(wakes_and_aborts_are_served_whoever_runs_the_runtime, 60) {
             mailbox_init(&market.boxes[i], 30);
             market.tasks[i] = aw_spawn_on(market.rt, read_from(&market.boxes[i]));
         }
-        storm_make(&s, THREADS, &random, trade, &market);
-        storm_go(&s);
-        storm_end(&s);
-        /* Everybody has left: what is in the inbox is still served. */
+        thread_group_create(&s, THREADS, &random, trade, &market);
+        thread_group_go(&s);
+        thread_group_join(&s);
+        /* No thread runs the runtime now. What is in the inbox is still served. */
         run_a_while(market.rt);
         for (int i = 0; i < READERS; i++) {
             mailbox *box = &market.boxes[i];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Watch and broadcast under random schedules, with elements that own something: threads that send, subscribe, wait, change
- * their mind and go away. In the end every element has been released as often as it was made. */
+ * Watch and broadcast under random schedules, with elements that own something. Threads send,
+ * subscribe, wait, cancel and unsubscribe. In the end every reference to an element has been
+ * released. */
 #include <errno.h>
 
 #include "support/by_hand.h"
 #include "support/workers.h"
 
-/* ---- Elements that are counted ----------------------------------------------------------------- */
+/* ---- Elements that are counted --------------------------------------------------------------- */
 
 typedef struct thing {
     uint32_t refs;
@@ -44,7 +45,7 @@ static void thing_release(void *item) {
 static aw_flag flags[MAX_THREADS];
 enum { SENDERS = 2, RECEIVERS = 3, EACH = 300 };
 
-/* Poll to its end, or cancel it somewhere on the way. */
+/* Polls until ready, or cancels at a random moment. */
 static aw_poll drive(aw_future *f, aw_flag *flag, uint64_t *random) {
     for (;;) {
         if (chance(random, 10)) return cancel_by_hand(f, flag);
@@ -56,7 +57,7 @@ static aw_poll drive(aw_future *f, aw_flag *flag, uint64_t *random) {
     }
 }
 
-/* ---- Watch ------------------------------------------------------------------------------------ */
+/* ---- Watch ----------------------------------------------------------------------------------- */
 
 typedef AW_WATCH(thing *) watched;
 
@@ -66,13 +67,13 @@ static void watch_sends(watched *w, int index, uint64_t *random) {
         if (chance(random, 2))
             aw_watch_set(w, &t);
         else if (aw_watch_send(w, &t) < 0)
-            thing_drop(t); /* nobody is there at the moment */
+            thing_drop(t); /* there is no receiver at the moment */
         jitter(random);
     }
     aw_watch_sender_drop(w);
 }
 
-/* What one sender has set is never followed by what it set before. */
+/* A value of a sender is never followed by an older value of the same sender. */
 static void watch_receives(watched *w, aw_flag *flag, uint64_t *random) {
     aw_watch_receiver r = aw_watch_subscribe(w);
     for (int last[SENDERS + 1] = {0};;) {
@@ -106,24 +107,24 @@ static void watch_body(void *arg, int index, uint64_t *random) {
 
 TEST_LIMIT(watched_elements_are_released_once, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(20); round++) {
+    for (int round = 0; round < stress_rounds(20); round++) {
         watched w;
         thing *first = thing_new(SENDERS, 0);
-        storm s;
+        thread_group s;
         aw_watch_init(&w, &first);
         aw_watch_set_owned(&w, thing_clone, thing_release);
         for (int i = 1; i < SENDERS; i++)
-            aw_watch_sender_clone(&w);
-        storm_make(&s, SENDERS + RECEIVERS, &random, watch_body, &w);
-        storm_go(&s);
-        storm_end(&s);
+            aw_watch_sender_keep(&w);
+        thread_group_create(&s, SENDERS + RECEIVERS, &random, watch_body, &w);
+        thread_group_go(&s);
+        thread_group_join(&s);
         CHECK_EQ(w.watch.receiver_count, 0);
         aw_watch_free(&w);
         CHECK_EQ(live, 0);
     }
 }
 
-/* ---- Broadcast -------------------------------------------------------------------------------- */
+/* ---- Broadcast ------------------------------------------------------------------------------- */
 
 typedef AW_BROADCAST(thing *) broadcast;
 
@@ -173,18 +174,18 @@ static void broadcast_body(void *arg, int index, uint64_t *random) {
 
 TEST_LIMIT(broadcast_elements_are_released_once, 60) {
     uint64_t random = test_seed();
-    for (int round = 0; round < storm_rounds(20); round++) {
+    for (int round = 0; round < stress_rounds(20); round++) {
         broadcast b;
-        storm s;
+        thread_group s;
         CHECK_EQ(aw_broadcast_init(&b, (size_t)(1 + round % 7)), 0);
         aw_broadcast_set_owned(&b, thing_clone, thing_release);
         for (int i = 1; i < SENDERS; i++)
-            aw_broadcast_sender_clone(&b);
-        storm_make(&s, SENDERS + RECEIVERS, &random, broadcast_body, &b);
-        storm_go(&s);
-        storm_end(&s);
+            aw_broadcast_sender_keep(&b);
+        thread_group_create(&s, SENDERS + RECEIVERS, &random, broadcast_body, &b);
+        thread_group_go(&s);
+        thread_group_join(&s);
         CHECK_EQ(b.broadcast.receiver_count, 0);
-        CHECK_EQ(live, 0); /* all have gone, and so has what they had still to receive */
+        CHECK_EQ(live, 0); /* the last unsubscribe has released what was not received */
         aw_broadcast_free(&b);
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ten thousand runtimes with workers come and go, with everything that a runtime may have in it. Of none is a
- * thread, a descriptor or memory left. */
+ * Makes and ends ten thousand runtimes with workers, with everything that a runtime may contain.
+ * None of them leaves a thread, a descriptor or memory behind. */
 #include "support/workers.h"
 
-/* Pages that this process has in memory. */
+/* Resident pages of this process. */
 static size_t pages(void) {
     size_t n = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -26,7 +26,7 @@ AW_FIBER(int, naps, uint32_t *ends;) {
 
 enum what { NOTHING, TASKS, WAITING, TIMERS, FIBERS, CALLS, MAIN, BACKGROUND, KINDS };
 
-static void come_and_go(enum what what, uint32_t workers, memory *m) {
+static void make_and_end(enum what what, uint32_t workers, memory *m) {
     uint32_t ends = 0;
     gate g = GATE;
     aw_runtime *rt = workers_new(workers, m, NULL);
@@ -57,7 +57,7 @@ static void come_and_go(enum what what, uint32_t workers, memory *m) {
     } else {
         aw_runtime_free(rt);
     }
-    WAIT_UNTIL(memory_in_use(m) == 0); /* a thread that nobody waits for may have the last of it */
+    WAIT_UNTIL(memory_in_use(m) == 0); /* a thread that is not joined may free the last of it */
     CHECK_EQ(g.ends, what == WAITING || what == BACKGROUND);
 }
 
@@ -66,15 +66,16 @@ TEST_LIMIT(ten_thousand_runtimes_leave_nothing_behind, 300) {
     size_t threads = 0, files = 0, before = 0;
     for (int i = 0; i < count; i++) {
         memory m;
-        come_and_go((enum what)(i % KINDS), 1 + (uint32_t)(i / KINDS) % 4, &m);
-        if (i != 8 * KINDS) continue; /* by now whatever stays for good is there */
+        make_and_end((enum what)(i % KINDS), 1 + (uint32_t)(i / KINDS) % 4, &m);
+        if (i != 8 * KINDS) continue; /* by now, all that stays for good is allocated */
         threads = entries("/proc/self/task");
         files = entries("/proc/self/fd");
         before = pages();
     }
-    WAIT_UNTIL(entries("/proc/self/task") <= threads); /* those nobody waits for leave soon */
+    WAIT_UNTIL(entries("/proc/self/task") <= threads); /* threads that are not joined end soon */
     CHECK_EQ(entries("/proc/self/fd"), files);
-    /* The C library keeps some memory of threads; a page for each runtime would be more than ten times that. */
+    /* The C library keeps some memory of threads. A page for each runtime would be more than ten
+     * times that. */
     printf("%zu pages before, %zu after\n", before, pages());
     if (!test_under_sanitizer() && !test_under_valgrind()) CHECK_LT(pages(), before + 1000);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same graphs, with other threads in between any two steps of the workers. */
+ * The tests of torture/workers_graph.c, with random pauses between atomic operations of the runtime
+ * and its workers. */
 #include "support/workers_perturbed.h"
 
 #include "torture/workers_graph.c"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The same ends of tasks and handles, with other threads in between any two steps of the workers. */
+ * The tests of behaviour/workers_matrix.c, with random pauses between atomic operations of the
+ * runtime and its workers. */
 #include "support/workers_perturbed.h"
 
 #include "behaviour/workers_matrix.c"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Storms on workers: threads that spawn, wake, abort, drop and join whatever they get hold of, at every
- * moment of a task's life. Each task ends once, is released once, and says which end it was. */
+ * Storms on workers: threads spawn, wake, abort, drop and join tasks at every moment of their life.
+ * Each task ends once, is released once, and reports how it ended. */
 #include "support/workers.h"
 
-/* ---- One task, many threads ------------------------------------------------------------------- */
+/* ---- One task, many threads ------------------------------------------------------------------ */
 
 typedef struct target {
     aw_runtime *rt;
@@ -13,7 +13,7 @@ typedef struct target {
     int joined;
 } target;
 
-/* Each does something else with the handle, which outlives them. */
+/* Each thread does something else with the handle, which outlives the threads. */
 static void hit(void *arg, int index, uint64_t *random) {
     target *t = arg;
     jitter(random);
@@ -40,16 +40,16 @@ ON_WORKERS_LIMIT(completing_aborting_waking_and_joining_race, 60) {
     uint64_t random = test_seed();
     memory m;
     aw_runtime *rt = workers_new(workers, &m, NULL);
-    for (int round = 0; round < storm_rounds(600); round++) {
+    for (int round = 0; round < stress_rounds(600); round++) {
         target t = {.rt = rt, .gate = GATE, .joined = 1};
-        storm s;
+        thread_group s;
         t.gate.wins = chance(&random, 2);
         t.gate.stays = (int)(test_random(&random) % 3);
-        storm_make(&s, 5, &random, hit, &t);
+        thread_group_create(&s, 5, &random, hit, &t);
         t.task = aw_spawn_on(rt, through(&t.gate));
         if (chance(&random, 2)) gate_wait(&t.gate, 1);
-        storm_go(&s);
-        storm_end(&s);
+        thread_group_go(&s);
+        thread_group_join(&s);
         CHECK_EQ(t.gate.ends, 1);
         CHECK_EQ(t.gate.finished + t.gate.cancelled, 1);
         CHECK_EQ(t.joined, t.gate.finished ? 0 : -ECANCELED);
@@ -61,11 +61,11 @@ ON_WORKERS_LIMIT(completing_aborting_waking_and_joining_race, 60) {
     workers_end(rt, &m);
 }
 
-/* ---- Many tasks, many threads ----------------------------------------------------------------- */
+/* ---- Many tasks, many threads ---------------------------------------------------------------- */
 
 enum { SLOTS = 16, THREADS = 6 };
 
-/* A handle in a slot belongs to whoever takes it out. */
+/* A handle in a slot belongs to the thread that takes it out. */
 typedef struct bazaar {
     aw_runtime *rt;
     struct entry *slots[SLOTS]; /* atomic */
@@ -75,7 +75,7 @@ typedef struct bazaar {
 struct entry {
     struct lives *task;
     aw_notify go;
-    uint32_t refs; /* of the slot's side, and of the task */
+    uint32_t refs; /* one of the slot, one of the task */
 };
 
 static void entry_drop(struct entry *e) {
@@ -152,13 +152,13 @@ static void trade(void *arg, int index, uint64_t *random) {
 ON_WORKERS_LIMIT(threads_trade_the_handles_of_running_tasks, 60) {
     uint64_t random = test_seed();
     uint32_t taken = 0;
-    for (int round = 0; round < storm_rounds(8); round++) {
+    for (int round = 0; round < stress_rounds(8); round++) {
         memory m;
-        storm s;
+        thread_group s;
         bazaar b = {.rt = workers_new(workers, &m, NULL)};
-        storm_make(&s, THREADS, &random, trade, &b);
-        storm_go(&s);
-        storm_end(&s);
+        thread_group_create(&s, THREADS, &random, trade, &b);
+        thread_group_go(&s);
+        thread_group_join(&s);
         for (int i = 0; i < SLOTS; i++)
             if (b.slots[i]) settle_entry(&b, b.slots[i], &random);
         workers_end(b.rt, &m);
@@ -169,7 +169,7 @@ ON_WORKERS_LIMIT(threads_trade_the_handles_of_running_tasks, 60) {
     CHECK_GT(taken, 0);
 }
 
-/* ---- The end comes in between ----------------------------------------------------------------- */
+/* ---- The runtime ends in between ------------------------------------------------------------- */
 
 typedef struct closing {
     aw_runtime *rt;
@@ -206,25 +206,26 @@ static void spawn_late(void *arg, int index, uint64_t *random) {
 ON_WORKERS_LIMIT(spawns_and_wakes_of_threads_race_with_the_end, 60) {
     uint64_t random = test_seed();
     uint32_t accepted = 0, refused = 0;
-    for (int round = 0; round < storm_rounds(120); round++) {
+    for (int round = 0; round < stress_rounds(120); round++) {
         memory m;
-        storm s;
+        thread_group s;
         static closing c;
         c = (closing){.rt = workers_new(workers, &m, NULL)};
-        /* Whoever calls on a runtime while it ends must have something that keeps it: a handle. */
+        /* A thread that calls an ending runtime must own something that keeps its memory: here a
+         * handle. */
         struct through *keeps_it[8];
         for (int i = 0; i < 8; i++) {
             c.gates[i] = (gate)GATE;
             keeps_it[i] = aw_spawn_on(c.rt, through(&c.gates[i]));
         }
-        storm_make(&s, 8, &random, spawn_late, &c);
-        storm_go(&s);
+        thread_group_create(&s, 8, &random, spawn_late, &c);
+        thread_group_go(&s);
         uint32_t wanted = (uint32_t)(test_random(&random) % (8 * EACH));
         WAIT_UNTIL(LOAD(c.accepted) >= wanted);
         aw_runtime_free(c.rt);
-        storm_end(&s);
+        thread_group_join(&s);
         CHECK_EQ(c.accepted + c.refused, 8 * EACH);
-        CHECK_EQ(c.finals, 8 * EACH); /* each was released, once */
+        CHECK_EQ(c.finals, 8 * EACH); /* each was released once */
         CHECK_LE(c.begun, c.accepted);
         for (int i = 0; i < 8; i++) {
             CHECK(aw_task_is_finished(keeps_it[i]));
@@ -235,11 +236,11 @@ ON_WORKERS_LIMIT(spawns_and_wakes_of_threads_race_with_the_end, 60) {
         accepted += c.accepted;
         refused += c.refused;
     }
-    CHECK_GT(accepted, 0); /* it was a race */
+    CHECK_GT(accepted, 0); /* both sides won some races */
     CHECK_GT(refused, 0);
 }
 
-/* ---- Threads that block ----------------------------------------------------------------------- */
+/* ---- Threads that block ---------------------------------------------------------------------- */
 
 typedef struct blocking {
     aw_runtime *rt;
@@ -254,7 +255,7 @@ AW_ASYNC(int, asks, mailbox *box; struct reader * task; aw_task_join_future join
     AW_END;
 }
 
-/* Four wait, by block_on, for what four others send. */
+/* Four threads wait, in block_on, for letters from four other threads. */
 static void ask_or_answer(void *arg, int index, uint64_t *random) {
     blocking *b = arg;
     mailbox *box = &b->box[index % 4];
@@ -272,13 +273,13 @@ ON_WORKERS_LIMIT(threads_block_on_what_other_threads_wake, 60) {
     uint64_t random = test_seed();
     memory m;
     blocking b = {.rt = workers_new(workers, &m, NULL)};
-    for (int round = 0; round < storm_rounds(400); round++) {
-        storm s;
+    for (int round = 0; round < stress_rounds(400); round++) {
+        thread_group s;
         for (int i = 0; i < 4; i++)
             mailbox_init(&b.box[i], 5);
-        storm_make(&s, 8, &random, ask_or_answer, &b);
-        storm_go(&s);
-        storm_end(&s);
+        thread_group_create(&s, 8, &random, ask_or_answer, &b);
+        thread_group_go(&s);
+        thread_group_join(&s);
         for (int i = 0; i < 4; i++)
             CHECK_EQ(b.box[i].finals, 1);
     }

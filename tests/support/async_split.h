@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Async functions as a library declares them: the frames are visible, so that callers can embed them,
- * and the bodies are in async_split.c. */
+ * Async functions as a library declares them: the frames are visible, so that callers can embed
+ * them; the bodies are in async_split.c. */
 #ifndef AWAKE_TEST_ASYNC_SPLIT_H
 #define AWAKE_TEST_ASYNC_SPLIT_H
 
@@ -15,7 +15,7 @@ struct split_add {
 AW_ASYNC_DECL(split_add);
 #define split_add(...) AW_CALL(split_add, __VA_ARGS__)
 
-/* Its output is memory: free() it. */
+/* The output is malloc'ed: free() it. */
 struct split_text {
     AW_FRAME(char *);
     int n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Polling without an executor, for tests that are about one future: the waker of each call is a flag,
- * so a test sees who was woken, and by which of the wakers it brought. */
+ * Polls a future without an executor. The waker of each call is a flag, so that a test sees
+ * which of its wakers was woken. */
 #ifndef AWAKE_TEST_BY_HAND_H
 #define AWAKE_TEST_BY_HAND_H
 
@@ -9,7 +9,7 @@
 
 #define POLL(f, flag)   poll_by_hand(&(f)->future, flag)
 #define CANCEL(f, flag) cancel_by_hand(&(f)->future, flag)
-/* Until it has ended: what the system has comes back first. */
+/* Cancels until the future has ended: operations in flight must complete first. */
 #define CANCEL_TO_ITS_END(f, flag) cancel_to_its_end(&(f)->future, flag)
 
 static inline aw_poll poll_by_hand(aw_future *f, aw_flag *flag) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Virtual time for tests: a runtime whose clock is paused, and running it up to a point in time. */
+ * Virtual time: a runtime with a paused clock, and a function that runs it up to a point in
+ * time. */
 #ifndef AWAKE_TEST_CLOCK_H
 #define AWAKE_TEST_CLOCK_H
 
@@ -19,7 +20,7 @@ static inline aw_runtime *paused_runtime(void) {
     return rt;
 }
 
-/* Behind the timers that are due by then. */
+/* Ends after all timers that are due by then have fired, and their tasks have run. */
 AW_ASYNC(int, aw_test_until, uint64_t when; aw_sleep sleep; struct rounds others;) {
     AW_BEGIN;
     AW_AWAIT(self->sleep, aw_sleep_until(self->when));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * System calls that fail when they are told to: a program that includes this is linked so that the library's calls
- * come here first. Each kind of call fails every so often, before it is made, or moves fewer bytes than it was asked to. What
- * io_uring is given comes here as well (F_aw__uring_push): an operation that fails is not made, and completes with the
- * error. Any thread. */
+ * Makes system calls fail. A program that includes this is linked so that calls of the library
+ * come here first. Each kind of call can be set to fail at intervals, before the call is made,
+ * or to transfer fewer bytes. Submissions to io_uring pass through here as well
+ * (F_aw__uring_push): a failing operation is replaced by one that completes with the error. All
+ * threads. */
 /* clang-format off */
 /* link: -Wl,--wrap=read,--wrap=recv,--wrap=write,--wrap=readv,--wrap=writev,--wrap=recvmsg,--wrap=sendmsg,--wrap=send,--wrap=accept4,--wrap=connect,--wrap=splice,--wrap=sendfile,--wrap=sigtimedwait,--wrap=poll,--wrap=ppoll,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2,--wrap=eventfd,--wrap=pipe2,--wrap=io_uring_queue_init_params,--wrap=io_uring_register,--wrap=io_uring_enter2,--wrap=aw__uring_push */
 /* clang-format on */
@@ -52,39 +53,42 @@
 #define FAULT_ENUM(name) F_##name,
 enum fault_call { EVERY_CALL(FAULT_ENUM) FAULT_CALLS };
 
-/* All atomic. */
+/* All members are atomic. */
 static struct fault {
-    int error;      /* 0: none */
-    uint32_t every; /* so many calls succeed, and then one fails; 0: each fails */
-    uint32_t left;  /* how many fail at most */
+    int error; /* 0: none */
+    /* This many calls succeed, then one fails; 0: all fail. */
+    uint32_t every;
+    uint32_t remaining; /* how many more calls fail */
     uint32_t calls, failed;
-    const int *errors; /* or each with one of its own, from the last to the first */
+    /* If set, one error per failing call, used from last to first. */
+    const int *errors;
 } faults[FAULT_CALLS];
-static size_t fault_most;      /* bytes at a time; 0: as many as there are */
-static uint32_t fault_shorter; /* so many moved fewer than they were asked to */
-/* The next operation of io_uring waits for this instead, if it is not 0: so it notices nothing. Atomic. */
-__attribute__((unused)) static int fault_deaf;
+static size_t fault_max_bytes;     /* bytes per call; 0: no limit */
+static uint32_t fault_short_calls; /* how many calls were shortened */
+/* A descriptor, if not 0: the next operation of io_uring polls it instead, and misses its own
+ * event. Atomic. */
+__attribute__((unused)) static int fault_poll_instead;
 
-/* One call in so many lets other threads go first, between what the library has looked at and what the system does; 0:
- * none. Atomic. */
-static uint32_t fault_hesitates;
+/* Each n-th call yields to other threads, after the checks of the library and before the call is
+ * made. 0: never. Atomic. */
+static uint32_t fault_yield_every;
 
 __attribute__((unused)) static void fault_set(enum fault_call call, int error, uint32_t every,
                                               uint32_t times) {
     struct fault *f = &faults[call];
     __atomic_store_n(&f->every, every, __ATOMIC_RELAXED);
-    __atomic_store_n(&f->left, times, __ATOMIC_RELAXED);
+    __atomic_store_n(&f->remaining, times, __ATOMIC_RELAXED);
     __atomic_store_n(&f->error, error, __ATOMIC_RELEASE);
 }
 
-/* The next calls, each with its own error, the last one first. */
+/* The next `count` calls fail, each with its own error, from the last to the first. */
 __attribute__((unused)) static void fault_each(enum fault_call call, const int *errors,
                                                uint32_t count) {
     __atomic_store_n(&faults[call].errors, errors, __ATOMIC_RELAXED);
     fault_set(call, EIO, 0, count);
 }
 
-/* The same for a call, and for the operation that there is instead of it. */
+/* Sets the fault for a call and for the operation of io_uring that replaces it. */
 __attribute__((unused)) static void fault_set_both(enum fault_call call, int error, uint32_t every,
                                                    uint32_t times) {
     fault_set(call, error, every, times);
@@ -95,38 +99,39 @@ __attribute__((unused)) static uint32_t fault_count(enum fault_call call) {
     return __atomic_load_n(&faults[call].failed, __ATOMIC_RELAXED);
 }
 
-/* True: errno says why. */
+/* True: the call fails, and errno is set. */
 static bool fault(enum fault_call call) {
     struct fault *f = &faults[call];
     uint32_t n = __atomic_fetch_add(&f->calls, 1, __ATOMIC_RELAXED);
-    uint32_t hesitates = __atomic_load_n(&fault_hesitates, __ATOMIC_RELAXED);
+    uint32_t hesitates = __atomic_load_n(&fault_yield_every, __ATOMIC_RELAXED);
     if (hesitates && n % hesitates == 0) sched_yield();
     int error = __atomic_load_n(&f->error, __ATOMIC_ACQUIRE);
     if (!error) return false;
     uint32_t every = __atomic_load_n(&f->every, __ATOMIC_RELAXED);
     if (every && n % (every + 1) != every) return false;
-    uint32_t left = __atomic_load_n(&f->left, __ATOMIC_RELAXED);
+    uint32_t remaining = __atomic_load_n(&f->remaining, __ATOMIC_RELAXED);
     do
-        if (!left) return false;
-    while (!__atomic_compare_exchange_n(&f->left, &left, left - 1, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED));
+        if (!remaining) return false;
+    while (!__atomic_compare_exchange_n(&f->remaining, &remaining, remaining - 1, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     __atomic_fetch_add(&f->failed, 1, __ATOMIC_RELAXED);
     const int *errors = __atomic_load_n(&f->errors, __ATOMIC_RELAXED);
-    errno = errors ? errors[left - 1] : error;
+    errno = errors ? errors[remaining - 1] : error;
     return true;
 }
 
 static size_t fault_size(size_t size) {
-    size_t most = __atomic_load_n(&fault_most, __ATOMIC_RELAXED);
-    if (!most || size <= most) return size;
-    __atomic_fetch_add(&fault_shorter, 1, __ATOMIC_RELAXED);
-    return most;
+    size_t max = __atomic_load_n(&fault_max_bytes, __ATOMIC_RELAXED);
+    if (!max || size <= max) return size;
+    __atomic_fetch_add(&fault_short_calls, 1, __ATOMIC_RELAXED);
+    return max;
 }
 
-/* The first of the parts, as far as it may go; one that is empty says nothing about the rest. */
+/* Keeps only the first part that is not empty, shortened: a result of 0 for an empty part would
+ * say nothing about the others. */
 static int fault_parts(struct iovec *first, const struct iovec **parts, int n) {
     int i = 0;
-    if (!__atomic_load_n(&fault_most, __ATOMIC_RELAXED)) return n;
+    if (!__atomic_load_n(&fault_max_bytes, __ATOMIC_RELAXED)) return n;
     while (i < n - 1 && (*parts)[i].iov_len == 0)
         i++;
     if (i >= n) return n;
@@ -135,7 +140,7 @@ static int fault_parts(struct iovec *first, const struct iovec **parts, int n) {
     return 1;
 }
 
-/* ---- The calls ---------------------------------------------------------------------------------- */
+/* ---- System calls ---------------------------------------------------------------------------- */
 
 #define WRAP(type, name, parameters, ...)                                                          \
     type __real_##name parameters;                                                                 \
@@ -144,7 +149,7 @@ static int fault_parts(struct iovec *first, const struct iovec **parts, int n) {
         return fault(F_##name) ? (type)-1 : __real_##name(__VA_ARGS__);                            \
     }
 
-/* What happens in the middle of this thread's next read that would block. */
+/* Called once by this thread, when a read has failed and before its result is returned. */
 static _Thread_local void (*fault_after_read)(void);
 
 static ssize_t fault_read(ssize_t n) {
@@ -170,7 +175,7 @@ ssize_t __wrap_recv(int fd, void *to, size_t size, int flags) {
     int protocol = 0;
     socklen_t length = sizeof protocol;
     if (fault(F_recv)) return -1;
-    /* TCP gives all that it has, and the library relies on it (io/fd.h). */
+    /* recv on TCP must return all available bytes: the library relies on it (io/fd.h). */
     getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length);
     if (protocol != IPPROTO_TCP) size = fault_size(size);
     return fault_read(__real_recv(fd, to, size, flags));
@@ -242,7 +247,7 @@ WRAP(int, epoll_pwait2,
 WRAP(int, eventfd, (unsigned count, int flags), count, flags)
 WRAP(int, pipe2, (int fds[2], int flags), fds, flags)
 
-/* Of liburing, whose functions say why by what they return. */
+/* Functions of liburing return a negative errno. */
 #ifdef AW_URING
 #include <liburing.h>
 
@@ -253,13 +258,13 @@ WRAP(int, pipe2, (int fds[2], int flags), fds, flags)
         return fault(F_##name) ? -errno : __real_##name(__VA_ARGS__);                              \
     }
 
-/* Rings that were made for one thread, and for all. Atomic. */
-static uint32_t fault_rings_alone, fault_rings_shared;
+/* Rings created for one thread, and for all threads. Atomic. */
+static uint32_t fault_rings_single, fault_rings_shared;
 
 static void fault_note_ring(uint32_t flags) {
     const uint32_t alone = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                            IORING_SETUP_R_DISABLED;
-    if ((flags & alone) == alone) __atomic_fetch_add(&fault_rings_alone, 1, __ATOMIC_RELAXED);
+    if ((flags & alone) == alone) __atomic_fetch_add(&fault_rings_single, 1, __ATOMIC_RELAXED);
     if ((flags & alone) == 0) __atomic_fetch_add(&fault_rings_shared, 1, __ATOMIC_RELAXED);
 }
 
@@ -279,25 +284,27 @@ int __wrap_io_uring_queue_init_params(unsigned entries, struct io_uring *u,
 WRAP_URING(io_uring_register, (unsigned fd, unsigned what, const void *about, unsigned count), fd,
            what, about, count)
 
-/* What happens when this thread has counted what it will hand over next, and has not done it. */
+/* Called once by this thread, when it has counted its submissions and is about to enter the
+ * ring. */
 static _Thread_local void (*fault_before_enter)(void);
 
-int __real_io_uring_enter2(unsigned fd, unsigned submit, unsigned least, unsigned flags,
+int __real_io_uring_enter2(unsigned fd, unsigned submit, unsigned min_complete, unsigned flags,
                            sigset_t *arg, size_t size);
-int __wrap_io_uring_enter2(unsigned fd, unsigned submit, unsigned least, unsigned flags,
+int __wrap_io_uring_enter2(unsigned fd, unsigned submit, unsigned min_complete, unsigned flags,
                            sigset_t *arg, size_t size);
-int __wrap_io_uring_enter2(unsigned fd, unsigned submit, unsigned least, unsigned flags,
+int __wrap_io_uring_enter2(unsigned fd, unsigned submit, unsigned min_complete, unsigned flags,
                            sigset_t *arg, size_t size) {
     void (*f)(void) = submit ? fault_before_enter : NULL;
     if (f) {
         fault_before_enter = NULL;
         f();
     }
-    return fault(F_io_uring_enter2) ? -errno
-                                    : __real_io_uring_enter2(fd, submit, least, flags, arg, size);
+    return fault(F_io_uring_enter2)
+               ? -errno
+               : __real_io_uring_enter2(fd, submit, min_complete, flags, arg, size);
 }
 
-/* ---- What io_uring is given ---------------------------------------------------------------------- */
+/* ---- Submissions to io_uring ----------------------------------------------------------------- */
 
 enum { FAULT_INJECT = 1 /* IORING_NOP_INJECT_RESULT, of Linux 6.10 */, FAULT_SLOTS = 8192 };
 
@@ -309,7 +316,7 @@ static void fault_operation(struct io_uring_sqe *s, int error) {
     s->user_data = data;
 }
 
-/* Whether this system can have an operation fail. */
+/* Whether this kernel can inject the result of an operation. */
 __attribute__((unused)) static bool fault_of_operations(void) {
     struct io_uring u;
     struct io_uring_cqe *c;
@@ -321,14 +328,14 @@ __attribute__((unused)) static bool fault_of_operations(void) {
     return can;
 }
 
-/* The system has its own copy of these as soon as it is given the operation. */
+/* The kernel copies these when the operation is submitted. */
 static struct {
     struct msghdr head;
     struct iovec first;
 } fault_slots[FAULT_SLOTS];
 static uint32_t fault_slot;
 
-/* Not a receive of messages: what it writes it writes to the caller's own head. */
+/* Not for IORING_OP_RECVMSG: the kernel writes into the caller's own msghdr. */
 static void fault_shorten(struct io_uring_sqe *s) {
     uint32_t i = __atomic_fetch_add(&fault_slot, 1, __ATOMIC_RELAXED) % FAULT_SLOTS;
     const void *at = (const void *)(uintptr_t)s->addr;
@@ -347,13 +354,13 @@ static void fault_shorten(struct io_uring_sqe *s) {
     }
 }
 
-static void fault_deafen(struct io_uring_sqe *s, int fd) {
+static void fault_replace_by_poll(struct io_uring_sqe *s, int fd) {
     uint64_t data = s->user_data;
     io_uring_prep_poll_add(s, fd, POLLIN);
     s->user_data = data;
 }
 
-/* What is in front of it does not wait then. */
+/* Also replaces a linked operation in front, which would otherwise wait. */
 static void fault_operations(struct io_uring *u, uint32_t count, int error) {
     fault_operation(&u->sq.sqes[(u->sq.sqe_tail - 1) & u->sq.ring_mask], error);
     struct io_uring_sqe *front = &u->sq.sqes[(u->sq.sqe_tail - 2) & u->sq.ring_mask];
@@ -370,13 +377,13 @@ void __wrap_aw__uring_push(struct io_uring *u) {
     uint32_t count = u->sq.sqe_tail - *u->sq.ktail;
     bool fresh = (count == 1 || count == 2) && s->opcode != IORING_OP_NOP;
     int saved = errno;
-    if (fresh && !(s->user_data & 1)) { /* those are the driver's own */
-        int deaf = __atomic_exchange_n(&fault_deaf, 0, __ATOMIC_RELAXED);
+    if (fresh && !(s->user_data & 1)) { /* others are the driver's own */
+        int deaf = __atomic_exchange_n(&fault_poll_instead, 0, __ATOMIC_RELAXED);
         if (deaf)
-            fault_deafen(s, deaf);
+            fault_replace_by_poll(s, deaf);
         else if (fault(F_aw__uring_push))
             fault_operations(u, count, -errno);
-        else if (__atomic_load_n(&fault_most, __ATOMIC_RELAXED))
+        else if (__atomic_load_n(&fault_max_bytes, __ATOMIC_RELAXED))
             fault_shorten(s);
     }
     errno = saved;
@@ -392,7 +399,7 @@ __attribute__((unused)) static bool fault_of_operations(void) {
 #define NEED_FAULTS(how)                                                                           \
     do {                                                                                           \
         if (strcmp((how).driver, "uring") == 0 && !fault_of_operations())                          \
-            SKIP("this io_uring does not fail when it is told to");                                \
+            SKIP("this io_uring cannot inject results");                                           \
     } while (0)
 
 #endif

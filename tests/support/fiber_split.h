@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fibers as a library declares them: the frames are visible, so that callers can embed them, and the
+ * Fibers as a library declares them: the frames are visible, so that callers can embed them; the
  * bodies are in fiber_split.c. */
 #ifndef AWAKE_TEST_FIBER_SPLIT_H
 #define AWAKE_TEST_FIBER_SPLIT_H
@@ -14,7 +14,8 @@ struct split_sum {
 AW_FIBER_DECL(split_sum);
 #define split_sum(...) AW_CALL(split_sum, __VA_ARGS__)
 
-/* Its output is memory: free() it. `mark`, when given, is memory too, and freed in any case. */
+/* The output is malloc'ed: free() it. `mark` may be NULL; otherwise it is malloc'ed, too, and
+ * the fiber frees it, even if it never starts. */
 struct split_line {
     AW_FIBER_FRAME(char *);
     int n;

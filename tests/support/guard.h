@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Memory that was lent, and has been given back: nobody may use it any more. What this process does with it ASan tells
- * at once; what the system writes there is seen when the guard ends; and what it reads is what nobody expects. */
+ * Guards memory that was lent and has been returned: it must no longer be used. ASan reports an
+ * access by this process at once. A write by the kernel is found when the guard ends. A read by
+ * the kernel gets the guard's bytes, which no test expects. */
 #ifndef AWAKE_TEST_GUARD_H
 #define AWAKE_TEST_GUARD_H
 
@@ -27,7 +28,7 @@ __attribute__((unused)) static void unguard(const void *at, size_t size) {
     ASAN_UNPOISON_MEMORY_REGION(at, size);
     for (size_t i = 0; i < size; i++)
         if (((const unsigned char *)at)[i] != GUARD)
-            FAIL("byte %zu of what was lent was changed after it had been given back", i);
+            FAIL("byte %zu of lent memory was changed after it had been returned", i);
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of input and output share: each runs on each driver, on the current thread and on workers. */
+ * Helpers for tests of I/O. Each test runs on each driver, on the current thread and on workers. */
 #ifndef AWAKE_TEST_IO_H
 #define AWAKE_TEST_IO_H
 
@@ -10,7 +10,7 @@
 
 #include <awake/io.h>
 
-#include "driver/uring.h"
+#include "io/uring.h"
 #include "support/workers.h"
 
 struct io_setup {
@@ -19,26 +19,27 @@ struct io_setup {
     bool per_core;
 };
 
-/* Under tests/tools/no_uring, what would run on io_uring asks for nothing, and gets this. */
+/* Under tests/tools/no_uring, tests for io_uring name no driver, and the runtime falls back to
+ * this one. */
 static const char io_fallback[] = "epoll";
 HELPER struct io_setup io_setup_of(const char *driver, uint32_t workers, bool per_core) {
     bool falls_back = getenv("AWAKE_TEST_NO_URING") && strcmp(driver, "uring") == 0;
     return (struct io_setup){falls_back ? io_fallback : driver, workers, per_core};
 }
 
-/* Ends the test where the driver does not work. */
+/* Skips the test if the driver does not work here. */
 HELPER void io_needs(const char *driver) {
     if (strcmp(driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");
 }
 
-/* Nine tests, each with `how`. */
+/* Defines nine tests. Each passes its driver and flavour as `how`. */
 #define ON_DRIVERS(name)                                                                           \
     static void name##_body(struct io_setup how);                                                  \
     ON__DRIVER(name, uring)                                                                        \
     ON__DRIVER(name, epoll)                                                                        \
     ON__DRIVER(name, poll)                                                                         \
     static void name##_body(struct io_setup how)
-/* What is about rings. */
+/* Defines three tests that need io_uring. */
 #define ON_URING(name)                                                                             \
     static void name##_rings(struct io_setup how);                                                 \
     static void name##_body(struct io_setup how) {                                                 \
@@ -47,21 +48,23 @@ HELPER void io_needs(const char *driver) {
     }                                                                                              \
     ON__DRIVER(name, uring)                                                                        \
     static void name##_rings(struct io_setup how)
-/* Three, on the current thread: for what is about time, or goes on only while the test lets it. */
+/* Defines three tests on the current thread, for tests that measure time, or in which I/O may
+ * only progress while the test runs the runtime. */
 #define ON_EACH_DRIVER(name)                                                                       \
     static void name##_body(struct io_setup how);                                                  \
-    ON__DRIVER_HERE(name, uring)                                                                   \
-    ON__DRIVER_HERE(name, epoll)                                                                   \
-    ON__DRIVER_HERE(name, poll)                                                                    \
+    ON__DRIVER_CURRENT_THREAD(name, uring)                                                         \
+    ON__DRIVER_CURRENT_THREAD(name, epoll)                                                         \
+    ON__DRIVER_CURRENT_THREAD(name, poll)                                                          \
     static void name##_body(struct io_setup how)
-/* Two, on the current thread: for what is about calls that are made when the system says that they can be. */
-#define ON_EACH_THAT_TELLS(name)                                                                   \
+/* Defines two tests on the current thread, for drivers that report readiness: a call is made
+ * after the event. */
+#define ON_EACH_READINESS_DRIVER(name)                                                             \
     static void name##_body(struct io_setup how);                                                  \
-    ON__DRIVER_HERE(name, epoll)                                                                   \
-    ON__DRIVER_HERE(name, poll)                                                                    \
+    ON__DRIVER_CURRENT_THREAD(name, epoll)                                                         \
+    ON__DRIVER_CURRENT_THREAD(name, poll)                                                          \
     static void name##_body(struct io_setup how)
 #define ON__DRIVER(name, driver)                                                                   \
-    ON__DRIVER_HERE(name, driver)                                                                  \
+    ON__DRIVER_CURRENT_THREAD(name, driver)                                                        \
     TEST(name##_by_##driver##_with_a_thread_per_core) {                                            \
         name##_body(io_setup_of(#driver, 2, true));                                                \
     }                                                                                              \
@@ -69,7 +72,7 @@ HELPER void io_needs(const char *driver) {
         name##_body(io_setup_of(#driver, 8, false));                                               \
     }
 
-#define ON__DRIVER_HERE(name, driver)                                                              \
+#define ON__DRIVER_CURRENT_THREAD(name, driver)                                                    \
     TEST(name##_by_##driver) {                                                                     \
         name##_body(io_setup_of(#driver, 0, false));                                               \
     }
@@ -88,8 +91,9 @@ HELPER aw_runtime *io_runtime(struct io_setup how, memory *m, kept_log *log) {
     return rt;
 }
 
-/* From now on there are only so many descriptors more. What to give to setrlimit in the end. */
-HELPER struct rlimit few_descriptors(int more) {
+/* From now on the process can open only `more` more descriptors. Returns the old limit, for
+ * setrlimit at the end. */
+HELPER struct rlimit limit_descriptors(int more) {
     struct rlimit old, few;
     int next = dup(0);
     close(next);
@@ -100,7 +104,7 @@ HELPER struct rlimit few_descriptors(int more) {
     return old;
 }
 
-/* Two ends that are connected. */
+/* Makes a connected pair. */
 HELPER void io_pair(aw_conn *ends[2]) {
     int fds[2];
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ends of connections for hostile tests: over TCP, cut off, full; and who waits for them. */
+ * Pairs of connections for hostile tests: over TCP, reset, full; and their waiters. */
 #ifndef AWAKE_TEST_IO_ENDS_H
 #define AWAKE_TEST_IO_ENDS_H
 
@@ -13,7 +13,7 @@
 #include "support/io.h"
 #include "support/pattern.h"
 
-/* ---- Connections ------------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 HELPER int tcp_listen(struct sockaddr_in *at, int backlog) {
     socklen_t size = sizeof *at;
@@ -50,13 +50,13 @@ HELPER void pipe_pair(aw_conn *ends[2]) {
     CHECK_EQ(aw_conn_of_fd(&ends[1], fds[0]), 0);
 }
 
-/* Its close is a reset. */
-HELPER void cut_off(aw_conn *c) {
+/* Makes the close of the connection a reset. */
+HELPER void reset_on_close(aw_conn *c) {
     struct linger now = {1, 0};
     CHECK_EQ(setsockopt(aw_conn_fd(c), SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
 }
 
-/* Until not a byte more goes in. How many did. */
+/* Writes until the kernel takes no more bytes. Returns their number. */
 HELPER size_t fill(aw_conn *c) {
     static const char zeros[4096];
     int fd = aw_conn_fd(c);
@@ -67,7 +67,7 @@ HELPER size_t fill(aw_conn *c) {
     return total;
 }
 
-/* What is there, and none of it is kept. */
+/* Reads and drops what is available. Returns the number of bytes. */
 HELPER size_t drain_fd(int fd) {
     char bytes[4096];
     size_t total = 0;
@@ -76,7 +76,7 @@ HELPER size_t drain_fd(int fd) {
     return total;
 }
 
-/* ---- Who waits --------------------------------------------------------------------------------- */
+/* ---- Waiters --------------------------------------------------------------------------------- */
 
 HELPER uint32_t io_waiting(aw_conn *c, int direction) {
     aw__fd *f = (aw__fd *)c;
@@ -103,14 +103,15 @@ AW_ASYNC_STATIC(io_until_waiting) {
     AW_END;
 }
 
-/* Until so many wait for a direction (0: to read, 1: to write). Without workers, tasks run meanwhile. */
+/* Waits until `count` operations wait in a direction (0: read, 1: write). Without workers, tasks
+ * run meanwhile. */
 HELPER void io_wait_for(aw_runtime *rt, aw_conn *c, int direction, uint32_t count) {
     CHECK_EQ(aw_block_on(
                  rt, AW_CALL(io_until_waiting, .conn = c, .direction = direction, .count = count)),
              0);
 }
 
-/* ---- One operation as a task -------------------------------------------------------------------- */
+/* ---- One operation as a task ----------------------------------------------------------------- */
 
 struct io_task {
     AW_FRAME(int);
@@ -132,12 +133,12 @@ HELPER int io_join(aw_runtime *rt, struct io_task *t) {
     return aw_task_take(t);
 }
 
-/* ---- One read by another thread ----------------------------------------------------------------- */
+/* ---- One read on another thread -------------------------------------------------------------- */
 
 struct io_reader {
     aw_runtime *rt;
     aw_conn *conn;
-    bool in_block_on; /* or a plain thread, in aw_wait */
+    bool in_block_on; /* false: a plain thread, in aw_wait */
     pthread_t thread;
     uint32_t done;
     int out;
@@ -154,14 +155,14 @@ HELPER void *io_reader_body(void *arg) {
     return NULL;
 }
 
-/* It waits when this returns. */
+/* The read waits when this returns. */
 HELPER void io_reader_start(struct io_reader *r, aw_runtime *rt, aw_conn *c, bool in_block_on) {
     *r = (struct io_reader){.rt = rt, .conn = c, .in_block_on = in_block_on};
     r->thread = thread_start(io_reader_body, r);
     WAIT_UNTIL(io_waiting(c, 0) == 1);
 }
 
-/* What it got. */
+/* Returns the result of the read. */
 HELPER int io_reader_end(struct io_reader *r) {
     thread_end(r->thread);
     return r->out;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The calls by which the library takes and gives back pages, counted, and failing when told to. A test
- * that includes this links with
+ * Counts mmap, munmap, madvise and mprotect, by which the library allocates and frees pages, and
+ * makes them fail. A test that includes this links with
  *     -Wl,--wrap=mmap -Wl,--wrap=munmap -Wl,--wrap=madvise -Wl,--wrap=mprotect
- * Any thread. */
+ * All threads. */
 #ifndef AWAKE_TEST_MAPPINGS_H
 #define AWAKE_TEST_MAPPINGS_H
 
@@ -16,19 +16,19 @@
 
 enum { MARK_ADVICE = 102 }; /* MADV_GUARD_INSTALL */
 
-/* How the kernel takes the advice to mark a guard. */
+/* How the kernel reacts to MADV_GUARD_INSTALL. */
 enum marks {
     MARKS_AS_HERE,
     MARKS_UNKNOWN, /* an older kernel */
-    MARKS_IGNORED  /* an emulator that says yes and does nothing */
+    MARKS_IGNORED  /* an emulator: returns success and does nothing */
 };
 
 static struct {
-    long bytes;    /* mapped and not given back */
-    long calls;    /* of those that may fail */
+    long bytes;    /* mapped and not unmapped */
+    long calls;    /* that may fail */
     long fail_at;  /* the call with this number fails; 0: none */
-    bool fail_on;  /* and all that come after it */
-    long failures; /* how many did */
+    bool fail_on;  /* and all later calls */
+    long failures; /* how many failed */
     enum marks marks;
     long mark_calls, protect_calls;
     bool refuse_protect;
@@ -85,13 +85,13 @@ int __wrap_mprotect(void *at, size_t size, int protection) {
     return mappings_fails() ? -1 : __real_mprotect(at, size, protection);
 }
 
-/* ---- What the kernel says ---------------------------------------------------------------------- */
+/* ---- What the kernel reports ----------------------------------------------------------------- */
 
-/* An address at which nothing can be read: a guard, or nothing at all. */
+/* Whether the address cannot be read: a guard, or not mapped. */
 static inline bool is_out_of_bounds(const void *at) {
     enum { POPULATE_READ = 22 };
     int saved = errno;
-    if (test_under_valgrind()) { /* which reads the name itself, and falls over it */
+    if (test_under_valgrind()) { /* valgrind would read the path of access() itself, and crash */
         uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
         return __real_madvise((void *)((uintptr_t)at & ~(page - 1)), page, POPULATE_READ) < 0;
     }
@@ -100,7 +100,7 @@ static inline bool is_out_of_bounds(const void *at) {
     return out;
 }
 
-/* Whether marks work on this kernel. */
+/* Whether guard marks work on this kernel. */
 static inline bool marks_work(void) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *p = __real_mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -110,20 +110,20 @@ static inline bool marks_work(void) {
     return work;
 }
 
-/* How many pages of a range are in memory; -1 when part of it is no longer mapped. */
+/* The number of pages of a range in memory; -1 if part of it is not mapped. */
 static inline long pages_in_memory(const char *low, const char *high) {
-    enum { MOST = 1024 };
-    static unsigned char present[MOST];
+    enum { MAX_PAGES = 1024 };
+    static unsigned char present[MAX_PAGES];
     size_t page = (size_t)sysconf(_SC_PAGESIZE), n = (size_t)(high - low) / page;
     long count = 0;
-    CHECK_LE(n, MOST);
+    CHECK_LE(n, MAX_PAGES);
     if (mincore((void *)(uintptr_t)low, n * page, present) < 0) return -1;
     for (size_t i = 0; i < n; i++)
         count += present[i] & 1;
     return count;
 }
 
-/* How many mappings the process has. */
+/* The number of mappings of the process. */
 static inline long mapping_count(void) {
     FILE *maps = fopen("/proc/self/maps", "r");
     long lines = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * An allocator that counts, and fails when it is told to. Any thread. */
+ * An allocator that counts, and that fails on request. All threads. */
 #ifndef AWAKE_TEST_MEMORY_H
 #define AWAKE_TEST_MEMORY_H
 
@@ -13,12 +13,12 @@
 
 struct memory {
     aw_allocator allocator;
-    long calls;  /* allocations that were asked for */
-    long blocks; /* given out and not given back */
+    long calls;  /* attempted allocations */
+    long blocks; /* allocated and not freed */
     long bytes;
     long fail_at;  /* the call with this number fails; 0: none */
-    bool fail_on;  /* and all that come after it */
-    long failures; /* how many did */
+    bool fail_on;  /* and all later calls */
+    long failures; /* how many failed */
 };
 
 enum { MEMORY_HEAD = 16 };
@@ -34,7 +34,7 @@ static inline void *memory_alloc(void *data, size_t size) {
     char *p = malloc(MEMORY_HEAD + size);
     CHECK(p != NULL);
     memcpy(p, &size, sizeof size);
-    memset(p + MEMORY_HEAD, 0xa5, size); /* nobody may count on zeros */
+    memset(p + MEMORY_HEAD, 0xa5, size); /* new memory is not zeroed */
     __atomic_add_fetch(&m->blocks, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&m->bytes, (long)size, __ATOMIC_RELAXED);
     return p + MEMORY_HEAD;
@@ -56,7 +56,7 @@ static inline void memory_init(struct memory *m) {
     *m = (struct memory){.allocator = {memory_alloc, memory_release, m}};
 }
 
-/* From now on there is none. */
+/* From now on allocations fail. */
 static inline void memory_refuse(struct memory *m) {
     m->fail_at = m->calls + 1;
     m->fail_on = true;

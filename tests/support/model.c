@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine of model.h, which includes this file. From the inside out: choices and how they are
- * searched; who runs next; memory, which is in model_memory.c; waiting; an execution. */
+ * The engine of model.h, which includes this file. From the inside out: the search over choices;
+ * scheduling; memory (in model_memory.c); waiting; executions. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,15 +20,15 @@ enum {
     MODEL_LOCATIONS = 56,
     MODEL_STORES = 2048,
     MODEL_CHOICES = 4096,
-    MODEL_EVENTS = 2000, /* the longest execution */
+    MODEL_EVENTS = 2000, /* limit for one execution */
     MODEL_CELLS = 4096,
     MODEL_BLOCKS = 64,
-    MODEL_SPINS = 20, /* in a row, while nobody else does anything */
+    MODEL_SPINS = 20, /* in a row, without a step of another thread */
     MODEL_STACK = 256 * 1024
 };
 
-/* What a thread knows, or a store passes on: of each location the newest store, of each thread how far
- * it has come. */
+/* What a thread knows, or a store passes on: the newest known store of each location, and the
+ * known progress of each thread. */
 struct model__view {
     uint16_t seen[MODEL_LOCATIONS];
     uint16_t clock[MODEL_THREADS];
@@ -36,14 +36,14 @@ struct model__view {
 
 struct model__store {
     uint64_t value;
-    uint16_t index; /* among those of its location */
+    uint16_t index; /* in the order of the location's stores */
     struct model__store *older;
-    struct model__view view; /* for who acquires it */
+    struct model__view view; /* acquired by readers */
 };
 
 struct model__location {
     unsigned size;
-    uint16_t floor;   /* a plain write: nothing older can be read */
+    uint16_t floor;   /* index of a plain write: nothing older can be read */
     bool overwritten; /* by a plain write */
     struct model__store *newest;
 };
@@ -56,14 +56,16 @@ enum model__access {
     MODEL__ACCESSES
 };
 
-/* Eight bytes of memory: when each thread did what to each of them. */
+/* Eight bytes of memory: the last accesses of each kind, by each thread, to each byte. */
 struct model__cell {
     uintptr_t granule;
-    uint64_t execution; /* this one, or the cell is unused */
+    uint64_t execution; /* the cell is unused if this is not the current one */
     uint16_t when[MODEL__ACCESSES][MODEL_THREADS][8];
     uint16_t last[MODEL_THREADS];
-    uint8_t location[8];                               /* 1 + which, if one begins here */
-    const void *where[MODEL__ACCESSES][MODEL_THREADS]; /* a site, or an address in the code */
+    /* 1 + the index of the location that begins here; 0: none */
+    uint8_t location[8];
+    /* A site, or a code address. */
+    const void *where[MODEL__ACCESSES][MODEL_THREADS];
     const void *freed;
 };
 
@@ -74,35 +76,37 @@ struct model__thread {
     char *stack;
     void (*body)(void);
     enum model__state state;
-    bool yielded;                /* not before another thread has made a step */
-    bool picked;                 /* to make its next step, which nobody has seen yet */
-    int spins;                   /* since another one has made a step */
-    int ran_at, yielded_at;      /* when it was picked last; when it yielded last */
-    unsigned behind;             /* threads that have to run before it does */
+    /* Must not run before another thread has made a step. */
+    bool yielded;
+    /* Chosen to make its next step, without another choice before it. */
+    bool picked;
+    int spins;                   /* since another thread has made a step */
+    int ran_at, yielded_at;      /* when it was last picked; when it last yielded */
+    unsigned behind;             /* bitmap: threads that must run before it */
     const struct model_site *at; /* where it waits */
     bool (*condition)(void *arg);
     void *arg;
     bool times_out;
     struct model__view now;
-    struct model__view loaded;   /* what an acquire fence adds to it */
-    struct model__view released; /* what a relaxed store passes on, since the last release fence */
+    struct model__view loaded;   /* views of relaxed loads, for an acquire fence */
+    struct model__view released; /* of the last release fence, for relaxed stores */
 };
 
-static int model__self = -1; /* the thread that runs; -1: setup, check or the engine */
+static int model__self = -1; /* the running thread; -1: setup, check or the engine */
 
 static struct {
     int preemptions, stale; /* bounds */
-    /* The search: the choices of this execution, and how many there were. */
+    /* The search: the choices of this execution, and how many of them are recorded for replay. */
     struct {
-        uint16_t chosen, of, at; /* at: after how many events */
+        uint16_t chosen, of, at; /* at: the number of events before it */
     } choices[MODEL_CHOICES];
     int made, recorded;
     /* The execution. */
-    bool switching; /* what is accessed now are stacks and contexts */
+    bool switching; /* stacks and contexts are accessed: do not check */
     int preempted, staled, picks;
-    uint64_t execution; /* a number */
+    uint64_t execution;
     aw__side main;
-    struct model__thread threads[MODEL_THREADS + 1]; /* the last one is for setup and check */
+    struct model__thread threads[MODEL_THREADS + 1]; /* the last one runs setup and check */
     struct model__location locations[MODEL_LOCATIONS];
     int location_count;
     struct model__store stores[MODEL_STORES];
@@ -119,7 +123,7 @@ static struct {
     struct {
         void *p;
         size_t size;
-        char saved[MODEL_THREADS + 1][64];
+        char saved[MODEL_THREADS + 1][128];
     } locals[4];
     int local_count;
     struct model__event {
@@ -138,7 +142,7 @@ static struct model_site *model_sites;
 const char *const model_order_names[4] = {"acquire", "release", "seq_cst", "failure"};
 const struct model_harmless model_all_matter[] = {{0}};
 
-/* ---- Failures --------------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 1, 2))) MODEL__UNSEEN static void model__say(const char *format,
                                                                            ...) {
@@ -150,7 +154,7 @@ __attribute__((format(printf, 1, 2))) MODEL__UNSEEN static void model__say(const
     if (M_.length >= sizeof M_.message) M_.length = sizeof M_.message - 1;
 }
 
-/* The same in each run, wherever the program is loaded. */
+/* The output is the same in each run, wherever the program is loaded. */
 MODEL__UNSEEN static void model__say_value(uint64_t value) {
     extern char __executable_start[], _end[];
     for (int i = 0; i < M_.block_count; i++)
@@ -164,7 +168,7 @@ MODEL__UNSEEN static void model__say_value(uint64_t value) {
         model__say(value < 4096 ? "%" PRIu64 : "0x%" PRIx64, value);
 }
 
-/* A site, or the address of code behind a plain access. */
+/* A site, or the code address of a plain access. */
 MODEL__UNSEEN static void model__say_where(const void *where) {
     extern char __executable_start[];
     for (const struct model_site *s = model_sites; s; s = s->next)
@@ -213,7 +217,7 @@ MODEL__UNSEEN static void model__say_schedule(void) {
     }
 }
 
-/* Back to the engine. A thread that fails, or that has to be left where it is, never comes back. */
+/* Returns to the engine. A thread that has failed, or that is abandoned, is never resumed. */
 MODEL__UNSEEN static void model__leave(struct model__thread *t) {
     M_.switching = true;
     aw__side_switch(&t->side, &M_.main, 0);
@@ -240,9 +244,9 @@ void model_fail(const char *format, ...) {
     abort();
 }
 
-/* ---- The search ------------------------------------------------------------------------------- */
+/* ---- The search ------------------------------------------------------------------------------ */
 
-/* Replays what is recorded, and takes the first way from there on. */
+/* Replays the recorded choices, and then takes the first branch of each new one. */
 MODEL__UNSEEN int model_choose(int n) {
     if (n <= 1) return 0;
     if (M_.made == M_.recorded) {
@@ -256,7 +260,7 @@ MODEL__UNSEEN int model_choose(int n) {
     return M_.choices[M_.made++].chosen;
 }
 
-/* The next way at the last choice that has one left; false: there is none. */
+/* Moves to the next branch of the last choice that has one. False: there is none. */
 MODEL__UNSEEN static bool model__backtrack(void) {
     while (M_.recorded) {
         if (++M_.choices[M_.recorded - 1].chosen < M_.choices[M_.recorded - 1].of) return true;
@@ -265,7 +269,7 @@ MODEL__UNSEEN static bool model__backtrack(void) {
     return false;
 }
 
-/* ---- Who runs next ---------------------------------------------------------------------------- */
+/* ---- Scheduling ------------------------------------------------------------------------------ */
 
 MODEL__UNSEEN static bool model__can_run(const struct model__thread *t) {
     if (t->state == MODEL__WAITING) {
@@ -290,7 +294,7 @@ MODEL__UNSEEN static void model__say_deadlock(void) {
         }
 }
 
-/* Called by the thread that ran; the engine calls it for the first one. Sets M.self. */
+/* Called by the thread that ran, or by the engine for the first one. Sets model__self. */
 MODEL__UNSEEN static void model__pick(void) {
     int candidates[MODEL_THREADS], n = 0, self = model__self;
     bool goes_on = self >= 0 && model__can_run(&M_.threads[self]);
@@ -301,7 +305,8 @@ MODEL__UNSEEN static void model__pick(void) {
                 (model__can_run(&M_.threads[i]) ||
                  (goes_on && M_.threads[i].state == MODEL__WAITING && M_.threads[i].times_out)))
                 candidates[n++] = i;
-    /* Who only waits for others to do something, when nobody else can; who can stop waiting. */
+    /* If no thread is runnable: threads that only wait for a step of another thread; then those
+     * that can time out. */
     for (int i = 0, none = !n; i < MODEL_THREADS && none; i++)
         if (M_.threads[i].state == MODEL__READY) candidates[n++] = i;
     for (int i = 0, none = !n; i < MODEL_THREADS && none; i++)
@@ -331,7 +336,7 @@ MODEL__UNSEEN static void model__schedule(void) {
     if (model__self != self) model__leave(&M_.threads[self]);
 }
 
-/* ---- Steps ------------------------------------------------------------------------------------ */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 MODEL__UNSEEN static void model__know(struct model_site *site, const char *function) {
     if (site->known) return;
@@ -349,7 +354,7 @@ MODEL__UNSEEN static struct model__event *model__note(const struct model_site *s
     return e;
 }
 
-/* Before each operation: somebody else may come first. False: not in a thread. */
+/* Before each operation: another thread may run first. False: called by setup or check. */
 MODEL__UNSEEN static bool model__step(struct model_site *site, const char *function) {
     if (model__self < 0) return false;
     model__know(site, function);
@@ -363,14 +368,14 @@ MODEL__UNSEEN static bool model__step(struct model_site *site, const char *funct
     return true;
 }
 
-/* After it: what comes now is not part of what it passed on. */
+/* After each operation: later accesses are not part of what it passed on. */
 MODEL__UNSEEN static void model__tick(void) {
     M_.threads[model__self].now.clock[model__self]++;
 }
 
 #include "support/model_memory.c"
 
-/* ---- Waiting ---------------------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 MODEL__UNSEEN static void model__wait_at(const struct model_site *site, bool (*condition)(void *),
                                          void *arg, bool times_out) {
@@ -419,7 +424,7 @@ MODEL__UNSEEN int model__futex_wake(struct model_site *site, const char *functio
     }
 }
 
-/* ---- Executions ------------------------------------------------------------------------------- */
+/* ---- Executions ------------------------------------------------------------------------------ */
 
 MODEL__UNSEEN int model_self(void) {
     return model__self;
@@ -447,7 +452,7 @@ MODEL__UNSEEN static void model__make_threads(void) {
     }
 }
 
-/* Until it leaves. */
+/* Runs thread i until it leaves. */
 MODEL__UNSEEN static void model__resume(int i) {
     for (int k = 0; k < M_.local_count; k++)
         memcpy(M_.locals[k].p, M_.locals[k].saved[i], M_.locals[k].size);
@@ -457,7 +462,7 @@ MODEL__UNSEEN static void model__resume(int i) {
         memcpy(M_.locals[k].saved[i], M_.locals[k].p, M_.locals[k].size);
 }
 
-/* Setup or check. */
+/* Runs setup or check. */
 MODEL__UNSEEN static void model__run_alone(void (*body)(void)) {
     if (!body || M_.has_failed) return;
     M_.threads[MODEL_THREADS].body = body;

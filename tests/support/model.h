@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * A model checker for the code over core/atomic.h: it runs the real code in two to four simulated
- * threads, under every schedule up to a bound, and with every value that a load may return. Included
- * first, before the code under test: the atomics of that code are then those at the end of this file.
+ * A model checker for code that uses base/atomic.h. It runs the real code in two to four
+ * simulated threads, under every schedule up to a bound, and with every value that a load may
+ * return. Include it first, before the code under test: that code then uses the atomics at the
+ * end of this file.
  *
  *     static uint32_t lock;
  *     static int count;
@@ -13,37 +14,42 @@
  *
  *     MODEL(a_lock_keeps_others_out, .setup = setup, .threads = {add, add}, .check = check)
  *
- * Everything happens in one OS thread. Before each atomic operation any thread may be the next to run;
- * what it decides is one branch of a depth-first search, and each execution starts from `setup`, which
- * has to give every shared variable its first value. Nothing in it is random: a failure is found again
- * by the same schedule, which is printed.
+ * Everything runs in one OS thread. Before each atomic operation any simulated thread may be the
+ * next to run; each choice is a branch of a depth-first search. Each execution starts with
+ * `setup`, which must initialise all shared variables. Nothing is random: a failure comes with
+ * its schedule, and is found again by the same schedule.
  *
- * What counts as a failure: model_check and model_fail; a data race; memory of model_alloc used, or freed,
- * after or unordered with its model_free; all threads waiting (so a wake-up was lost); endless spinning.
+ * Failures are: model_check and model_fail; a data race; memory of model_alloc that is used or
+ * freed after its model_free, or unordered with it; all threads waiting, which means a lost
+ * wake-up; endless spinning.
  *
- * Data races are found by what happens before what, not by luck. Plain accesses are seen when the compiler
- * reports them (MODEL_SEES_PLAIN: compiled, not linked, with -fsanitize=thread; the checker is what
- * its calls reach), else only those by model_read and model_write.
+ * Data races are found by happens-before, not by luck. Plain accesses are checked if the
+ * compiler reports them (MODEL_SEES_PLAIN: compiled, not linked, with -fsanitize=thread; the
+ * checker implements the functions that the compiler calls). Otherwise only those by model_read
+ * and model_write are.
  *
- * What is modelled of the C11 memory model:
- *   - Each location has all its stores in one order, and a thread may load any that is not older than
- *     one it knows: by having read or written it, or because that happened before. So stores seem to come
- *     late or in another order (message passing, store buffering, IRIW), loads to be early.
- *   - Release and acquire, by operation or by fence; a release sequence goes on through read-modify-writes
- *     of any order; a failing compare-and-swap is a load, which may be an old value.
- *   - seq_cst: operations in their order of execution. A load of that order returns nothing older than
- *     what an earlier one stored to or loaded from the same location; a fence passes on all that is known.
- * What is not:
- *   - A load never returns what is stored later (no load buffering, nothing out of thin air).
- *   - The order of stores to a location is the one in which they are executed (no 2+2W); a
- *     read-modify-write reads the newest.
+ * Modelled parts of the C11 memory model:
+ *   - The stores to a location have one order. A thread may load any store that is not older
+ *     than one it knows, because it has read or written that one, or because that one happened
+ *     before. So stores can appear late or reordered (message passing, store buffering, IRIW),
+ *     and loads early.
+ *   - Release and acquire, by operation or by fence. A release sequence continues through
+ *     read-modify-writes of any order. A failing compare-and-swap is a load, which may return an
+ *     old value.
+ *   - seq_cst: these operations are ordered by execution. A seq_cst load returns nothing older
+ *     than what an earlier seq_cst operation stored to, or loaded from, the same location. A
+ *     seq_cst fence passes on all that its thread knows.
+ * Not modelled:
+ *   - A load never returns a later store (no load buffering, nothing out of thin air).
+ *   - The stores to a location are ordered by execution (no 2+2W). A read-modify-write reads the
+ *     newest.
  *   - Dependencies order nothing (as in C11 without consume).
- *   - More preemptions or old values than the bounds of the model, in one execution. AWAKE_MODEL_DEEPER=n
- *     in the environment raises all bounds by n, when there is time. */
+ *   - More preemptions or old values in one execution than the bounds of the model.
+ *     AWAKE_MODEL_DEEPER=n in the environment raises all bounds by n. */
 #ifndef AWAKE_TEST_MODEL_H
 #define AWAKE_TEST_MODEL_H
 
-#define AW_CORE_ATOMIC_H /* in place of core/atomic.h */
+#define AW_BASE_ATOMIC_H /* replaces base/atomic.h */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,53 +57,54 @@
 
 #include "test.h"
 
-/* ---- Models ----------------------------------------------------------------------------------- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 enum { MODEL_THREADS = 4, MODEL_NONE = -1, MODEL_UNBOUNDED = 1 << 20 };
 
 struct model {
     void (*setup)(void);
     void (*threads[MODEL_THREADS])(void);
-    void (*check)(void); /* when all threads have ended; it sees everything */
-    int preemptions;     /* how often a thread that could go on does not; 0: two */
-    int stale;           /* how many loads return an old value; 0: two (one under sanitizers) */
-    int limit;           /* how many executions there may be; 0: a million */
+    void (*check)(void); /* runs after all threads have ended, and sees everything */
+    int preemptions;     /* of threads that could continue; 0: two */
+    int stale;           /* loads that return an old value; 0: two (one under sanitizers) */
+    int limit;           /* maximum number of executions; 0: a million */
 };
 
-/* A test: no execution fails, and there is more than one. The model can be named as model_NAME. */
+/* A test: no execution fails, and there is more than one. Defines model_NAME. */
 #define MODEL(name, ...)                                                                           \
     static const struct model model_##name = {__VA_ARGS__};                                        \
     TEST_LIMIT(name, 120) {                                                                        \
         model_passes(&model_##name);                                                               \
     }
 
-/* A test: some execution fails, and the message contains the text. */
+/* A test: some execution fails, and its message contains the text. */
 #define MODEL_BROKEN(name, text, ...)                                                              \
     static const struct model model_##name = {__VA_ARGS__};                                        \
     TEST_LIMIT(name, 120) {                                                                        \
         model_fails(&model_##name, text);                                                          \
     }
 
-/* A test: without any one of the memory orders of a file that the models (pointers to them) meet, one of
- * them fails. Except where the order is harmless to lose, which is to be told, and must be true. Of old
- * values there is only one in an execution, if the model leaves that open. */
+/* A test: weakens each memory order in a file in turn. Each time one of the models (pointers)
+ * must fail. Orders listed in `harmless` are exceptions, and for these no model may fail. If a
+ * model leaves `stale` open, only one load in an execution returns an old value. */
 #define MODEL_ORDERS(name, file, harmless, ...)                                                    \
     TEST_LIMIT(name, 240) {                                                                        \
         model_orders(file, harmless, (const struct model *const[]){__VA_ARGS__, NULL});            \
     }
 
 struct model_harmless {
-    const char *function;  /* in which the operation is; "*": any */
+    const char *function;  /* that contains the operation; "*": any */
     const char *operation; /* a part of its text */
     const char *order;     /* as in model_order_names */
     const char *why;
 };
-extern const struct model_harmless model_all_matter[]; /* an empty list; each ends with NULL */
+extern const struct model_harmless model_all_matter[]; /* empty; such lists end with NULL */
 
 struct model_result {
-    uint64_t executions, steps; /* how many; of the longest */
-    bool exceeded;              /* the limit; the rest is unknown */
-    const char *failure;        /* NULL, or what and the schedule; valid until the next */
+    uint64_t executions, steps; /* number of executions; steps of the longest */
+    bool exceeded;              /* the limit was reached; the other executions are unknown */
+    /* NULL, or message and schedule; valid until the next exploration */
+    const char *failure;
 };
 struct model_result model_explore(const struct model *m);
 void model_passes(const struct model *m);
@@ -105,9 +112,9 @@ void model_fails(const struct model *m, const char *text);
 void model_orders(const char *file, const struct model_harmless *harmless,
                   const struct model *const *models);
 
-/* ---- For the bodies --------------------------------------------------------------------------- */
+/* ---- For the bodies -------------------------------------------------------------------------- */
 
-int model_self(void); /* which thread this is; -1 in setup and check */
+int model_self(void); /* the number of this thread; -1 in setup and check */
 
 #define model_check(condition)                                                                     \
     do {                                                                                           \
@@ -115,19 +122,19 @@ int model_self(void); /* which thread this is; -1 in setup and check */
     } while (0)
 __attribute__((noreturn, format(printf, 1, 2))) void model_fail(const char *format, ...);
 
-/* One of 0 to n - 1: each in some execution. */
+/* Returns 0 to n - 1: each in some execution. */
 int model_choose(int n);
 
-/* Wait without being told: until the condition holds, which sees the newest values and must not change
- * any. That it holds says nothing about what is visible. */
+/* Waits until the condition holds. The condition sees the newest values and must not change any.
+ * Its truth makes nothing visible to the thread. */
 #define model_wait(condition, arg)                                                                 \
     (__extension__({                                                                               \
         MODEL__SITE(MODEL_WAIT, 0, "model_wait(" #condition ", " #arg ")", char);                  \
         model__wait(&site_, __func__, condition, arg);                                             \
     }))
 
-/* A token in a word, 0 or 1, as of os/park.h: park waits for it and takes it. What was before the
- * unpark is visible after the park. */
+/* A token in a word, 0 or 1, as in os/park.h: park waits for it and takes it. What happened
+ * before the unpark is visible after the park. */
 #define model_park(word)                                                                           \
     (__extension__({                                                                               \
         MODEL__SITE(MODEL_WAIT, 0, "model_park(" #word ")", uint32_t);                             \
@@ -137,8 +144,8 @@ int model_choose(int n);
 #define model_unpark(word)                                                                         \
     ((void)MODEL__OP(EXCHANGE, MODEL_ACQ_REL, "model_unpark(" #word ")", word, 1u))
 
-/* As the kernel's: sleeps if the word has that value; a wake-up that comes when nobody sleeps is lost.
- * Orders nothing. A sleep that can time out does so at the price of a preemption. */
+/* Like the kernel's: sleeps if the word has that value; a wake-up without a sleeper is lost.
+ * Orders nothing. A timeout of a sleep counts as a preemption. */
 #define model_futex_wait(word, value, times_out)                                                   \
     (__extension__({                                                                               \
         MODEL__SITE(MODEL_WAIT, 0, "futex_wait(" #word ", " #value ")", uint32_t);                 \
@@ -150,14 +157,14 @@ int model_choose(int n);
         model__futex_wake(&site_, __func__, word, n);                                              \
     }))
 
-/* The thread that spins: another one has to make a step before it goes on. */
+/* For a thread that spins: another thread must make a step before it continues. */
 #define model_yield()                                                                              \
     (__extension__({                                                                               \
         MODEL__SITE(MODEL_YIELD, 0, "model_yield()", char);                                        \
         model__yield(&site_, __func__);                                                            \
     }))
 
-/* Plain accesses that are looked at in every build. */
+/* Plain accesses that are checked in every build. */
 #define model_read(p)                                                                              \
     (__extension__({                                                                               \
         MODEL__SITE(MODEL_READ, 0, "model_read(" #p ")", __typeof__(*(p)));                        \
@@ -171,7 +178,7 @@ int model_choose(int n);
         (void)(*(p) = (v));                                                                        \
     }))
 
-/* Zeroed. What is left at the end is freed then; model_allocated says how many that are. */
+/* Zeroed. Remaining blocks are freed after the execution; model_allocated counts them. */
 #define model_alloc(size) model__alloc(size)
 #define model_free(p)                                                                              \
     (__extension__({                                                                               \
@@ -180,11 +187,11 @@ int model_choose(int n);
     }))
 int model_allocated(void);
 
-/* A thread-local variable of the code under test: each simulated thread has its own, which starts with
- * what setup left there. Called by setup. */
+/* A thread-local variable of the code under test: each simulated thread has its own, initialised
+ * with the value that setup left. Called by setup. */
 void model_thread_local(void *p, size_t size);
 
-/* ---- Operations ------------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 enum model_kind {
     MODEL_LOAD,
@@ -208,21 +215,21 @@ enum { /* orders */
        MODEL_RELAXED = 0,
        MODEL_ACQUIRE = 1,
        MODEL_RELEASE = 2,
-       MODEL_SEQ_CST = 4, /* with the two above */
-       MODEL_FAILURE = 8, /* of a compare-and-swap: acquire when it fails */
+       MODEL_SEQ_CST = 4, /* with one or both of the above */
+       MODEL_FAILURE = 8, /* of a compare-and-swap: acquire on failure */
        MODEL_ACQ_REL = MODEL_ACQUIRE | MODEL_RELEASE,
        MODEL_SEQ = MODEL_ACQ_REL | MODEL_SEQ_CST
 };
 extern const char *const model_order_names[4]; /* "acquire", "release", "seq_cst", "failure" */
 
-/* A place in the source where something happens. */
+/* An operation in the source. */
 struct model_site {
     const char *file;
     int line;
     const char *text;
     enum model_kind kind;
     unsigned orders, size;
-    unsigned weak; /* the orders that are left out, as an experiment */
+    unsigned weak; /* orders to leave out, for MODEL_ORDERS */
     bool known;
     const char *function;
     struct model_site *next;
@@ -232,7 +239,7 @@ struct model_site {
     static struct model_site site_ = {__FILE__,     __LINE__, text_, kind_, orders_,               \
                                       sizeof(type), 0,        false, NULL,  NULL}
 
-/* Of what a pointer points to, without its qualifiers. */
+/* The type that a pointer points to, without qualifiers. */
 #define MODEL__TYPE(p) __typeof__((void)0, *(p))
 
 #define MODEL__OP(kind, orders, text, p, v)                                                        \
@@ -271,10 +278,10 @@ void model__access(struct model_site *site, const char *function, const void *p)
 void *model__alloc(size_t size);
 void model__free(struct model_site *site, const char *function, void *p);
 
-/* The pieces of code under test nest these; each has its own site_. */
+/* Nested operations in the code under test each declare a site_. */
 #pragma GCC diagnostic ignored "-Wshadow"
 
-/* ---- In place of core/atomic.h ---------------------------------------------------------------- */
+/* ---- In place of base/atomic.h --------------------------------------------------------------- */
 
 /* clang-format off */
 #define aw__load_relaxed(p)         MODEL__OP(LOAD, MODEL_RELAXED, "aw__load_relaxed(" #p ")", p, 0)

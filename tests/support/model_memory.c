@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The memory of model.c, which includes this file: what each thread knows of it, what races, and what the
- * operations do. */
+ * The memory of model.c, which includes this file: what each thread knows, data races, and the
+ * operations. */
 
-/* ---- Knowledge -------------------------------------------------------------------------------- */
+/* ---- Views ----------------------------------------------------------------------------------- */
 
 MODEL__UNSEEN static void model__raise(uint16_t *a, uint16_t b) {
     if (*a < b) *a = b;
@@ -18,7 +18,7 @@ MODEL__UNSEEN static void model__join(struct model__view *a, const struct model_
 
 MODEL__UNSEEN static uint64_t model__get(const void *p, unsigned size) {
     uint64_t v = 0;
-    memcpy(&v, p, size); /* the low bytes come first */
+    memcpy(&v, p, size); /* little endian */
     return v;
 }
 
@@ -34,7 +34,7 @@ MODEL__UNSEEN static struct model__store *model__add_store(struct model__locatio
     return s;
 }
 
-/* ---- Plain memory ----------------------------------------------------------------------------- */
+/* ---- Plain memory ---------------------------------------------------------------------------- */
 
 MODEL__UNSEEN static struct model__cell *model__find_cell(uintptr_t granule) {
     for (uintptr_t i = granule * 0x9e3779b97f4a7c15u >> 40, n = 0; n < MODEL_CELLS; i++, n++) {
@@ -67,7 +67,7 @@ MODEL__UNSEEN static void model__say_race(const struct model__cell *c, enum mode
     model__fail_with();
 }
 
-/* In which way, and by whom; all that is known to have happened before does not matter. */
+/* Finds the access that conflicts. Accesses that happened before do not. */
 MODEL__UNSEEN static void model__find_race(const struct model__cell *c, unsigned from, unsigned to,
                                            enum model__access mine, const void *where) {
     static const uint8_t conflicts[MODEL__ACCESSES] = {
@@ -141,7 +141,7 @@ MODEL__UNSEEN void *model__alloc(size_t size) {
     return p;
 }
 
-/* Like a write to all of it. Nothing gets its address again in this execution. */
+/* Conflicts like a write to the whole block. Its address is not reused in this execution. */
 MODEL__UNSEEN void model__free(struct model_site *site, const char *function, void *p) {
     if (!p) return;
     model__know(site, function);
@@ -175,7 +175,7 @@ MODEL__UNSEEN void model_thread_local(void *p, size_t size) {
     M_.locals[M_.local_count++].size = size;
 }
 
-/* ---- Operations ------------------------------------------------------------------------------- */
+/* ---- Operations ------------------------------------------------------------------------------ */
 
 MODEL__UNSEEN static void model__put(const void *p, unsigned size, uint64_t v) {
     memcpy((void *)(uintptr_t)p, &v, size);
@@ -195,11 +195,12 @@ MODEL__UNSEEN static uint64_t model__combine(const struct model_site *site, uint
     return v & mask;
 }
 
-/* The location that the operation is on; it exists from its first operation on. */
+/* The location of an operation. It is created by its first operation. */
 MODEL__UNSEEN static struct model__location *model__locate(const struct model_site *site,
                                                            const void *p) {
     model__touch(p, site->size, MODEL__ATOMIC_READ,
-                 site); /* also what only writes looks for the location */
+                 /* Stores count as a read here, too: the location is looked up. */
+                 site);
     uint8_t *known = &model__find_cell((uintptr_t)p / 8)->location[(uintptr_t)p % 8];
     uint64_t value = model__get(p, site->size);
     struct model__location *l;
@@ -222,7 +223,7 @@ MODEL__UNSEEN static struct model__location *model__locate(const struct model_si
     return l;
 }
 
-/* One of the stores that a load may return; not an old one with the value `but`. */
+/* Chooses one of the stores that a load may return; none of the old ones with the value `but`. */
 MODEL__UNSEEN static struct model__store *model__pick_store(struct model__location *l,
                                                             unsigned orders, const uint64_t *but) {
     long i = l - M_.locations;
@@ -249,7 +250,7 @@ MODEL__UNSEEN static void model__read_store(struct model__location *l, const str
     if (orders & MODEL_SEQ_CST) model__raise(&M_.seq.seen[i], s->index);
 }
 
-/* `from` is what a read-modify-write has read: its release sequence goes on. */
+/* `from` is the store that a read-modify-write has read: its release sequence continues. */
 MODEL__UNSEEN static void model__write_store(struct model__location *l,
                                              const struct model_site *site, const void *p,
                                              uint64_t value, unsigned orders,
@@ -317,7 +318,7 @@ MODEL__UNSEEN void model__fence(struct model_site *site, const char *function) {
     struct model__thread *t = &M_.threads[model__self];
     model__note(site);
     if (orders & MODEL_ACQUIRE) model__join(&t->now, &t->loaded);
-    if (orders & MODEL_SEQ_CST) /* it passes on what is new, not that anything happened before */
+    if (orders & MODEL_SEQ_CST) /* shares known stores, but creates no happens-before */
         for (int i = 0; i < M_.location_count; i++) {
             model__raise(&t->now.seen[i], M_.seq.seen[i]);
             M_.seq.seen[i] = t->now.seen[i];
@@ -332,11 +333,11 @@ MODEL__UNSEEN void model__yield(struct model_site *site, const char *function) {
     model__know(site, function);
     model__note(site);
     if (++t->spins > MODEL_SPINS)
-        model_fail("livelock: thread %d spins at %s:%d and nobody else can run", model__self,
+        model_fail("livelock: thread %d spins at %s:%d and no other thread can run", model__self,
                    site->file, site->line);
     t->yielded = true;
-    /* Those that wanted to run ever since it yielded before, and did not, now come first: else two
-     * that spin could keep a third one from doing what they wait for. */
+    /* Threads that were runnable since its previous yield, and did not run, now come first.
+     * Otherwise two spinning threads could starve a third one that they wait for. */
     for (int i = 0; i < MODEL_THREADS; i++)
         if (i != model__self && t->yielded_at && M_.threads[i].ran_at <= t->yielded_at)
             t->behind |= 1u << i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * os/park.c in a model: the real code, on the modelled futex. A deadline may always come first. Included
- * behind model.h. */
+ * os/park.c in a model: the real code on the modelled futex. A wait with a deadline may always
+ * time out. Include this after model.h. */
 #ifndef AWAKE_TEST_MODEL_PARK_H
 #define AWAKE_TEST_MODEL_PARK_H
 
@@ -15,7 +15,7 @@
     ((operation) == FUTEX_WAKE_PRIVATE ? (void)model_futex_wake(word, value)                       \
                                        : model_futex_wait(word, value, (limit) != NULL))
 #define sched_yield()             model_yield()
-#define clock_gettime(clock, now) ((void)(*(now) = (struct timespec){0})) /* stands still */
+#define clock_gettime(clock, now) ((void)(*(now) = (struct timespec){0})) /* time stands still */
 
 #include "os/park.c"
 

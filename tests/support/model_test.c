@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tests that model.h, which includes this file, makes of a model; and where the compiler reports
- * plain accesses to. */
+ * The tests that model.h, which includes this file, makes of a model; and the functions to which
+ * the compiler reports plain accesses. */
 
-/* ---- Verdicts --------------------------------------------------------------------------------- */
+/* ---- Verdicts -------------------------------------------------------------------------------- */
 
 static void model__say_size(struct model_result r) {
     printf("%" PRIu64 " executions of up to %" PRIu64 " steps\n", r.executions, r.steps);
@@ -24,7 +24,7 @@ void model_fails(const struct model *m, const char *text) {
     if (!strstr(r.failure, text)) FAIL("it does not fail by '%s' but: %s", text, r.failure);
 }
 
-/* ---- Every order in turn ---------------------------------------------------------------------- */
+/* ---- Every order in turn --------------------------------------------------------------------- */
 
 static bool model__is_harmless(const struct model_harmless *h, const struct model_site *s,
                                const char *order) {
@@ -32,7 +32,7 @@ static bool model__is_harmless(const struct model_harmless *h, const struct mode
            strstr(s->text, h->operation) && strcmp(h->order, order) == 0;
 }
 
-/* One order of one operation. False: its absence is noticed, or not, against what is said of it. */
+/* Leaves out one order of one operation. False: whether a model fails is not as `harmless` says. */
 static bool model__try_without(struct model_site *s, int bit, const struct model_harmless *harmless,
                                const struct model *const *models) {
     const char *order = model_order_names[bit], *why = NULL;
@@ -61,7 +61,7 @@ void model_orders(const char *file, const struct model_harmless *harmless,
     if (test_under_sanitizer()) SKIP("every order is tried where that is quick");
     for (int i = 0; models[i]; i++)
         model_passes(models[i]);
-    /* Those that only come to light while an order is missing are not of interest. */
+    /* Operations that are first reached while an order is missing are not tried. */
     for (struct model_site *s = model_sites, *end = NULL; s != end; s = s->next)
         for (int bit = 0; bit < 4; bit++)
             if (s->orders & 1u << bit && strstr(s->file, file))
@@ -81,7 +81,7 @@ void model_orders(const char *file, const struct model_harmless *harmless,
     if (wrong) FAIL("%d orders: see above", wrong);
 }
 
-/* ---- Plain accesses --------------------------------------------------------------------------- */
+/* ---- Plain accesses -------------------------------------------------------------------------- */
 
 #if defined(MODEL_SEES_PLAIN)
 
@@ -118,7 +118,7 @@ MODEL__UNSEEN void __tsan_func_exit(void *unused) {
     (void)unused;
 }
 
-/* What fiber/annotate.h asks for. */
+/* Called by fiber/annotate.h. */
 MODEL__UNSEEN void *__tsan_get_current_fiber(void) {
     return NULL;
 }

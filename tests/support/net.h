@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of sockets share: listeners on this machine, plain clients that block, connected pairs, and an address that
- * never answers. */
+ * Helpers for tests of sockets: listeners on loopback, plain blocking clients, connected pairs,
+ * and an address that never answers. */
 #ifndef AWAKE_TEST_NET_H
 #define AWAKE_TEST_NET_H
 
@@ -18,7 +18,8 @@ HELPER size_t open_fds(void) {
     return entries("/proc/self/fd");
 }
 
-/* Of those, the ones of a kind ("socket:", "pipe:"): what drivers have does not count. */
+/* Counts the open descriptors of one kind ("socket:", "pipe:"). Drivers open descriptors of
+ * other kinds. */
 HELPER size_t open_of(const char *kind) {
     DIR *d = opendir("/proc/self/fd");
     char path[64], to[64];
@@ -35,8 +36,8 @@ HELPER size_t open_sockets(void) {
     return open_of("socket:");
 }
 
-/* A listener on a free port, and where. */
-HELPER aw_listener *listen_here(int family, const aw_listen_options *o, aw_addr *at) {
+/* A listener on a free port. `at` receives its address. */
+HELPER aw_listener *listen_loopback(int family, const aw_listen_options *o, aw_addr *at) {
     aw_listener *l;
     aw_addr any_port = aw_addr_loopback(family, 0);
     CHECK_EQ(aw_listen(&l, &any_port, o), 0);
@@ -45,7 +46,7 @@ HELPER aw_listener *listen_here(int family, const aw_listen_options *o, aw_addr 
     return l;
 }
 
-/* Connected by the system alone: nobody has to accept it. */
+/* A client that is connected by the kernel alone: no accept is needed. */
 HELPER int plain_client(const aw_addr *at) {
     int fd = socket(aw_addr_family(at), SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK_GE(fd, 0);
@@ -53,8 +54,8 @@ HELPER int plain_client(const aw_addr *at) {
     return fd;
 }
 
-/* A port on which nobody listens, and nobody else will: it is bound. */
-HELPER int refusing(int family, aw_addr *at) {
+/* A port that refuses connections. It is bound, so that no other process can listen there. */
+HELPER int refusing_port(int family, aw_addr *at) {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_storage name;
     socklen_t size = sizeof name;
@@ -65,7 +66,7 @@ HELPER int refusing(int family, aw_addr *at) {
     return fd;
 }
 
-/* A listener whose queue is full: who connects now hears nothing. */
+/* A listener with a full queue: further connects get no answer. */
 enum { BLACK_HOLE_FDS = 9 };
 typedef struct black_hole {
     aw_addr at;
@@ -86,7 +87,7 @@ HELPER void black_hole_open(black_hole *b, const char *where) {
         if (connect(b->fds[i], &b->at.u.any, b->at.size)) CHECK_EQ(errno, EINPROGRESS);
     }
     struct pollfd last = {b->fds[BLACK_HOLE_FDS - 1], POLLOUT, 0};
-    CHECK_EQ(poll(&last, 1, 20), 0); /* it is not answered */
+    CHECK_EQ(poll(&last, 1, 20), 0); /* no answer */
 }
 
 HELPER void black_hole_close(black_hole *b) {
@@ -94,16 +95,16 @@ HELPER void black_hole_close(black_hole *b) {
         close(b->fds[i]);
 }
 
-/* Two ends of a TCP connection: who connected, and who accepted. */
+/* The two ends of a TCP connection: [0] connected, [1] accepted. */
 HELPER void connected_pair(aw_runtime *rt, aw_conn *ends[2]) {
     aw_addr at;
-    aw_listener *l = listen_here(AF_INET, NULL, &at);
+    aw_listener *l = listen_loopback(AF_INET, NULL, &at);
     CHECK_EQ(aw_block_on(rt, aw_connect(&ends[0], &at)), 0);
     CHECK_EQ(aw_block_on(rt, aw_accept(l, &ends[1])), 0);
     aw_listener_close(l);
 }
 
-/* Sockets and pipes are all made this way. */
+/* The flags of each socket and pipe that the library makes. */
 HELPER void check_flags(int fd) {
     CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
@@ -116,7 +117,7 @@ HELPER int socket_option(int fd, int level, int option) {
     return value;
 }
 
-/* A future that is in a task of its own. */
+/* One accept as a task. */
 AW_ASYNC(int, accept_one, aw_listener *l; aw_conn * *conn; uint32_t * begun; aw_accept_future a;) {
     AW_BEGIN;
     if (self->begun) ADD(*self->begun, 1);
@@ -125,7 +126,7 @@ AW_ASYNC(int, accept_one, aw_listener *l; aw_conn * *conn; uint32_t * begun; aw_
     AW_END;
 }
 
-/* Until somebody else, maybe another process, has counted so far. */
+/* Waits until another task or process has counted up to `want`. */
 AW_ASYNC(int, until_counted, const uint32_t *count; uint32_t want; aw_sleep nap;) {
     AW_BEGIN;
     while (LOAD(*self->count) < self->want)

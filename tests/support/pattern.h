@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bytes that tell where they come from. */
+ * Streams of bytes in which each byte identifies its stream and position. */
 #ifndef AWAKE_TEST_PATTERN_H
 #define AWAKE_TEST_PATTERN_H
 
 #include "support/tasks.h"
 
-/* The i-th byte of a stream that has this number. */
+/* The i-th byte of a stream. */
 HELPER unsigned char pattern_at(uint32_t stream, uint64_t i) {
     uint64_t x = (stream + 1) * 0x9e3779b97f4a7c15u ^ i * 0xbf58476d1ce4e5b9u;
     return (unsigned char)(x >> 32 ^ x >> 11);

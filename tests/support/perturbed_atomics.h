@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Atomics that stop now and then, for a moment or for long, in place of core/atomic.h: other threads get in between any two
- * steps of the code that is compiled into the test after this, also where only a few instructions lie between them. */
+ * Atomics that pause at random, briefly or long, in place of base/atomic.h. For code that is
+ * compiled into the test after this header. Other threads can then run between any two steps of
+ * that code, even if only a few instructions lie between them. */
 #ifndef AWAKE_TEST_PERTURBED_ATOMICS_H
 #define AWAKE_TEST_PERTURBED_ATOMICS_H
 
-#define AW_CORE_ATOMIC_H /* in place of core/atomic.h */
+#define AW_BASE_ATOMIC_H /* replaces base/atomic.h */
 
 #include <sched.h>
 #include <stdbool.h>
@@ -56,7 +57,7 @@ __attribute__((noinline)) static void between(void) {
 
 static inline void aw__spin_hint(void) {}
 
-/* The public macros have a local that is called as a type in here. */
+/* Public macros declare a local with the name of a type that is visible here. */
 #pragma GCC diagnostic ignored "-Wshadow"
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of scopes and join sets share: children that wait until they are told to go on, and write down
- * what became of them; and a body that spawns them. */
+ * Helpers for tests of scopes and join sets: children that wait at a gate and record how they
+ * ended, and a body that spawns them. */
 #ifndef AWAKE_TEST_SCOPES_H
 #define AWAKE_TEST_SCOPES_H
 
@@ -12,7 +12,7 @@
 struct kid {
     gate gate;
     int result;
-    bool fails;                                 /* by AW_FAIL, with the result */
+    bool fails;                                 /* with AW_FAIL and the result */
     uint32_t begun, ended, unstarted, discards; /* atomic */
 };
 
@@ -45,7 +45,7 @@ AW_ASYNC_STATIC(child, .discard = child_discard) {
     AW_END;
 }
 
-/* The same on a stack. */
+/* The same as a fiber. */
 struct fiber_child {
     AW_FIBER_FRAME(int);
     struct kid *kid;
@@ -68,7 +68,7 @@ AW_FIBER_DROP(fiber_child) {
     ADD(self->kid->ended, 1);
 }
 
-/* Spawns n children; waits at a gate of its own if it has one; and ends with its result. */
+/* Spawns n children, waits at its own gate if it has one, and ends with that result. */
 struct parent {
     AW_FRAME(int);
     aw_scope *scope;
@@ -106,7 +106,7 @@ typedef AW_SCOPE(struct parent) parent_scope;
 
 #define PARENT(...) AW_SCOPE_OF(parent_scope, AW_CALL(parent, __VA_ARGS__))
 
-/* Polled by this thread, with a runtime for the children. */
+/* Polls on this thread; the children run on `rt`. */
 HELPER aw_poll poll_in(aw_runtime *rt, aw_future *f, aw_flag *flag) {
     aw_runtime *before = aw_enter(rt);
     aw_poll r = poll_by_hand(f, flag);
@@ -114,7 +114,7 @@ HELPER aw_poll poll_in(aw_runtime *rt, aw_future *f, aw_flag *flag) {
     return r;
 }
 
-/* Each that has begun has ended once, and what it gave was discarded once. */
+/* Each child has ended once, and its output was discarded at most once. */
 HELPER void check_kids(const struct kid *kids, int n) {
     for (int i = 0; i < n; i++) {
         CHECK_EQ(LOAD(kids[i].ended), 1);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * A leaf future that does as it is told, and writes down what was done to it.
+ * A leaf future that follows a script, and records the calls.
  *
  *     struct script s = {.pends = 1, .cancel_pends = 2, .wins = true};
  *     struct leaf l = leaf(&s);
  *
- * is pending once, and then ready; cancelled, it is pending twice more and then finishes. What it is
- * told and what happened stay in the script, which outlives the frame that the leaf is in. While it
- * runs it is a holder in the ledger, its output is a token: positive, and owned by who takes it. */
+ * is pending once, and then ready. When cancelled, it is pending twice more and then finishes.
+ * Script and record are in the script, which outlives the frame of the leaf. While the leaf runs
+ * it is a holder (ownership.h). Its output is a token: positive, and owned by the code that
+ * takes it. */
 #ifndef AWAKE_TEST_SCRIPT_H
 #define AWAKE_TEST_SCRIPT_H
 
@@ -15,31 +16,36 @@
 
 #include <pthread.h>
 
-#include "support/ledger.h"
+#include "support/ownership.h"
 #include "test.h"
 
 enum { NEVER = -1 };
 
 struct script {
-    /* What to do. */
-    int pends;        /* polls that find nothing yet; NEVER: all of them */
-    int cancel_pends; /* cancels that are not enough yet */
-    bool wins;        /* when the cancel is through it turns out to have finished */
-    bool owns;        /* an argument: to be released also when it never starts */
-    bool busy;        /* wakes itself whenever it is pending, so that it goes on */
-    bool hurries;     /* the same, but only while it is being cancelled */
-    bool borrows;     /* keeps the waker as a copy of the pair, and says that it is armed */
-    int error;        /* finish with this and own nothing */
-    int parent;       /* in the ledger */
-    /* What happened. */
-    int polls, cancels, finished, gone, discards;
-    int argument, holder; /* in the ledger */
+    /* The script. */
+    int pends;        /* this many polls are pending; NEVER: all */
+    int cancel_pends; /* this many cancels are pending */
+    /* The cancel finds that it has finished. */
+    bool wins;
+    /* An argument, which must be released even if the leaf never starts. */
+    bool owns;
+    bool busy;        /* wakes itself whenever it is pending */
+    bool busy_cancel; /* the same, but only while it is being cancelled */
+    /* Stores the waker without a clone, and arms (aw_cx_arm). */
+    bool borrows;
+    int error;  /* finishes with this error and no token */
+    int parent; /* its holder */
+    /* The record. */
+    int polls, cancels, finished, cancelled, discards;
+    int argument, holder; /* ownership numbers */
     int out;
-    int called_at; /* numbers that grow with each call of a leaf, and each end of one */
+    /* Sequence numbers: over the calls, and over the ends, of all leaves. */
+    int called_at;
     int ended_at;
     aw_waker waker;
     pthread_mutex_t
-        *lock; /* when somebody reaches into it while its task may run; NULL: nobody does */
+        /* For tests that access the script while its task may run; else NULL. */
+        *lock;
 };
 
 struct leaf {
@@ -67,16 +73,16 @@ static inline aw_poll leaf_end(struct leaf *l, aw_cx *cx, aw_poll how) {
     if (waker.type && s->borrows) aw_cx_disarm(cx);
     if (waker.type && !s->borrows) aw_waker_drop(waker);
     s->ended_at = ADD(leaf_ends, 1) + 1;
-    if (s->holder) ledger_leave(s->holder);
-    if (s->argument) ledger_give_back(s->argument);
+    if (s->holder) ownership_leave(s->holder);
+    if (s->argument) ownership_release(s->argument);
     s->holder = s->argument = 0;
     if (how == AW_READY) {
         s->finished++;
-        l->out = s->out = s->error ? s->error : ledger_token();
+        l->out = s->out = s->error ? s->error : ownership_token();
     } else {
-        s->gone++;
+        s->cancelled++;
     }
-    CHECK_EQ(s->finished + s->gone, 1);
+    CHECK_EQ(s->finished + s->cancelled, 1);
     return how;
 }
 
@@ -84,7 +90,7 @@ static inline aw_poll leaf_poll_locked(aw_future *self, aw_cx *cx) {
     struct leaf *l = (struct leaf *)self;
     struct script *s = l->script;
     s->called_at = ADD(leaf_calls, 1) + 1;
-    if (s->polls++ == 0) s->holder = ledger_enter(s->parent);
+    if (s->polls++ == 0) s->holder = ownership_enter(s->parent);
     if (s->pends != NEVER && s->polls > s->pends) return leaf_end(l, cx, AW_READY);
     return leaf_pending(s, cx, s->busy);
 }
@@ -96,7 +102,7 @@ static inline aw_poll leaf_cancel_locked(aw_future *self, aw_cx *cx) {
     s->cancels++;
     if (!aw_future_started(self)) return leaf_end(l, cx, AW_CANCELLED);
     if (s->cancels > s->cancel_pends) return leaf_end(l, cx, s->wins ? AW_READY : AW_CANCELLED);
-    return leaf_pending(s, cx, s->busy || s->hurries);
+    return leaf_pending(s, cx, s->busy || s->busy_cancel);
 }
 
 static inline aw_poll leaf_call(aw_future *self, aw_cx *cx, aw_poll (*call)(aw_future *, aw_cx *)) {
@@ -116,7 +122,7 @@ static inline aw_poll leaf_cancel(aw_future *self, aw_cx *cx) {
 static inline void leaf_discard(aw_future *self) {
     struct leaf *l = (struct leaf *)self;
     if (l->script->discards++) FAIL("an output was discarded twice");
-    if (l->out > 0) ledger_give_back(l->out);
+    if (l->out > 0) ownership_release(l->out);
 }
 
 static const aw_future_type leaf_type = {
@@ -125,18 +131,18 @@ static const aw_future_type leaf_type = {
 };
 
 static inline struct leaf leaf(struct script *s) {
-    if (s->owns) s->argument = ledger_token();
+    if (s->owns) s->argument = ownership_token();
     return (struct leaf){AW_FUTURE_INIT(&leaf_type), 0, s};
 }
 
-/* The event that a pending leaf waits for has come. */
+/* The event of a pending leaf occurs. */
 static inline void script_finish(struct script *s) {
     s->pends = 0;
     CHECK(s->waker.type != NULL);
     aw_waker_wake_by_ref(&s->waker);
 }
-/* What a leaf that is being cancelled waits for has come. */
-static inline void script_let_go(struct script *s) {
+/* The event of a leaf that is being cancelled occurs. */
+static inline void script_finish_cancel(struct script *s) {
     s->cancel_pends = 0;
     CHECK(s->waker.type != NULL);
     aw_waker_wake_by_ref(&s->waker);
@@ -146,14 +152,14 @@ static inline void script_wake(struct script *s) {
     aw_waker_wake_by_ref(&s->waker);
 }
 
-/* The output was taken, by the test. */
+/* The test took the output. */
 static inline void script_take(struct script *s) {
     CHECK_EQ(s->discards, 0);
-    ledger_give_back(s->out);
+    ownership_release(s->out);
 }
 
 static inline bool script_ended(const struct script *s) {
-    return s->finished + s->gone == 1;
+    return s->finished + s->cancelled == 1;
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of tasks and runtimes share: an allocator that counts, a log that is kept, threads and
- * events, a runtime whose sleep can be seen, and a future that does as it is told and keeps a ledger of
- * what was done to it. */
+ * Helpers for tests of tasks and runtimes: a counting allocator, a captured log, threads and
+ * events, a runtime with observable parks, and a future that acts on request and records
+ * the calls. */
 #ifndef AWAKE_TEST_TASKS_H
 #define AWAKE_TEST_TASKS_H
 
@@ -15,20 +15,20 @@
 #include <string.h>
 
 #include "os/park.h"
-#include "support/notes.h"
+#include "support/atomics.h"
 #include "support/settle.h"
 #include "test.h"
 
 #define HELPER __attribute__((unused)) static
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* What was taken must be given back, with the size that it had. Any thread. */
+/* Checks that each block is freed with its size. All threads. */
 typedef struct memory {
     aw_allocator allocator;
     size_t taken, given;             /* calls */
     size_t taken_bytes, given_bytes; /* sums */
-    uint32_t refuse;                 /* from now on there is none */
+    uint32_t refuse;                 /* from now on allocations fail */
 } memory;
 
 HELPER void *memory_alloc(void *data, size_t size) {
@@ -61,7 +61,7 @@ HELPER size_t memory_in_use(const memory *m) {
            __atomic_load_n(&m->given, __ATOMIC_ACQUIRE);
 }
 
-/* ---- Log -------------------------------------------------------------------------------------- */
+/* ---- Log ------------------------------------------------------------------------------------- */
 
 typedef struct kept_log {
     pthread_mutex_t lock;
@@ -76,14 +76,14 @@ HELPER void keep_log(void *data, aw_log_level level, const char *message) {
     kept_log *log = data;
     CHECK_EQ(level, AW_LOG_PROBLEM);
     pthread_mutex_lock(&log->lock);
-    size_t room = sizeof log->text - log->length;
-    int n = snprintf(log->text + log->length, room, "%s\n", message);
-    CHECK(n > 0 && (size_t)n < room);
+    size_t space = sizeof log->text - log->length;
+    int n = snprintf(log->text + log->length, space, "%s\n", message);
+    CHECK(n > 0 && (size_t)n < space);
     log->length += (size_t)n;
     pthread_mutex_unlock(&log->lock);
 }
 
-/* How often some words occur in it. */
+/* The number of occurrences of `words`. */
 HELPER int log_count(kept_log *log, const char *words) {
     int n = 0;
     pthread_mutex_lock(&log->lock);
@@ -93,7 +93,7 @@ HELPER int log_count(kept_log *log, const char *words) {
     return n;
 }
 
-/* ---- Threads ---------------------------------------------------------------------------------- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 HELPER pthread_t thread_start(void *(*body)(void *), void *arg) {
     pthread_t thread;
@@ -105,12 +105,12 @@ HELPER void thread_end(pthread_t thread) {
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* Run something on a thread of its own, and wait for it. */
+/* Runs `body` on a thread, and joins it. */
 HELPER void on_a_thread(void *(*body)(void *), void *arg) {
     thread_end(thread_start(body, arg));
 }
 
-/* An event that a thread waits for: each post lets one wait pass. */
+/* Each post lets one wait return. */
 typedef sem_t event;
 
 HELPER void event_init(event *e) {
@@ -124,9 +124,10 @@ HELPER void event_wait(event *e) {
         CHECK_EQ(errno, EINTR);
 }
 
-/* ---- A runtime whose sleep can be seen -------------------------------------------------------- */
+/* ---- A runtime with observable parks --------------------------------------------------------- */
 
-/* A way to park that says when it begins: `asleep` is posted each time the runtime has nothing to do. */
+/* Parks like the runtime itself, but posts `asleep` first: each time that the runtime has
+ * nothing to do. */
 typedef struct sleeper {
     aw_seam seam;
     event asleep;
@@ -155,9 +156,9 @@ HELPER const aw_seam *sleeper_init(sleeper *s) {
     return &s->seam;
 }
 
-/* ---- Runtimes --------------------------------------------------------------------------------- */
+/* ---- Runtimes -------------------------------------------------------------------------------- */
 
-/* Any of them may be NULL. */
+/* The pointers may be NULL. */
 HELPER aw_runtime *runtime_new(memory *m, kept_log *log, const aw_seam *seam, bool paused) {
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
     aw_runtime *rt;
@@ -173,7 +174,7 @@ HELPER aw_runtime *runtime_new(memory *m, kept_log *log, const aw_seam *seam, bo
     return rt;
 }
 
-/* A thread that runs a runtime until it is told to stop. */
+/* A thread that runs a runtime until host_stop. */
 typedef struct host {
     aw_runtime *rt;
     sleeper sleeper;
@@ -187,7 +188,7 @@ HELPER void *host_body(void *arg) {
     return NULL;
 }
 
-/* Returns when it runs, and sleeps because it has nothing to do. */
+/* Returns when the runtime runs, and sleeps because it has nothing to do. */
 HELPER void host_start(host *h, memory *m) {
     memset(h, 0, sizeof *h);
     h->rt = runtime_new(m, NULL, sleeper_init(&h->sleeper), false);
@@ -195,34 +196,35 @@ HELPER void host_start(host *h, memory *m) {
     event_wait(&h->sleeper.asleep);
 }
 
-/* Stops running it; it still has to be freed. */
+/* Stops the thread. The caller frees the runtime. */
 HELPER void host_stop(host *h) {
     aw_notify_one(&h->stop);
     thread_end(h->thread);
 }
 
-/* ---- A future that keeps a ledger ------------------------------------------------------------- */
+/* ---- A future that records its calls --------------------------------------------------------- */
 
-/* What was done to it, and what it is to do. `answer` is what the next poll, `cancel_answer` what the
- * next cancel says. When pending it keeps a clone of the latest waker in `waker`, unless `careless`. */
-typedef struct ledger {
+/* What was done to a probe, and what it does next: `answer` is the result of the next poll,
+ * `cancel_answer` of the next cancel. While pending it keeps a clone of the latest waker in
+ * `waker`, unless `careless`. */
+typedef struct probe_state {
     int polls, cancels, discards;
     aw_poll answer, cancel_answer;
     bool careless;
     aw_waker waker;
     pthread_t polled_by, cancelled_by, discarded_by;
-    void (*during_poll)(struct ledger *l, aw_cx *cx);
-    event *after_poll; /* posted when the waker is in place */
+    void (*during_poll)(struct probe_state *l, aw_cx *cx);
+    event *after_poll; /* posted when the waker is stored */
     void *arg;
-} ledger;
+} probe_state;
 
 struct probe {
     aw_future future;
     int out;
-    ledger *ledger;
+    probe_state *state;
 };
 
-HELPER aw_poll probe_step(ledger *l, aw_cx *cx, aw_poll answer) {
+HELPER aw_poll probe_step(probe_state *l, aw_cx *cx, aw_poll answer) {
     if (answer == AW_PENDING && !l->careless) {
         aw_waker_set(&l->waker, aw_cx_waker(cx));
     } else if (l->waker.type) {
@@ -233,7 +235,7 @@ HELPER aw_poll probe_step(ledger *l, aw_cx *cx, aw_poll answer) {
 
 HELPER aw_poll probe_poll(aw_future *self, aw_cx *cx) {
     struct probe *p = (struct probe *)self;
-    ledger *l = p->ledger;
+    probe_state *l = p->state;
     l->polls++;
     l->polled_by = pthread_self();
     if (l->during_poll) l->during_poll(l, cx);
@@ -245,16 +247,16 @@ HELPER aw_poll probe_poll(aw_future *self, aw_cx *cx) {
 
 HELPER aw_poll probe_cancel(aw_future *self, aw_cx *cx) {
     struct probe *p = (struct probe *)self;
-    ledger *l = p->ledger;
+    probe_state *l = p->state;
     l->cancels++;
     l->cancelled_by = pthread_self();
     p->out = 200 + l->cancels;
-    /* What never ran cannot have finished. */
+    /* A future that never started cannot have finished. */
     return probe_step(l, cx, aw_future_started(self) ? l->cancel_answer : AW_CANCELLED);
 }
 
 HELPER void probe_discard(aw_future *self) {
-    ledger *l = ((struct probe *)self)->ledger;
+    probe_state *l = ((struct probe *)self)->state;
     l->discards++;
     l->discarded_by = pthread_self();
 }
@@ -266,29 +268,29 @@ __attribute__((unused)) static const aw_future_type probe_type = {
     .discard = probe_discard,
 };
 
-/* Pending until told otherwise; gone at once when cancelled. */
-#define LEDGER                                                                                     \
+/* Pending until changed; ends at once when cancelled. */
+#define PROBE_STATE                                                                                \
     { .answer = AW_PENDING, .cancel_answer = AW_CANCELLED }
 
-HELPER struct probe probe_of(ledger *l) {
+HELPER struct probe probe_of(probe_state *l) {
     return (struct probe){AW_FUTURE_INIT(&probe_type), 0, l};
 }
 
-/* Wake whoever waits for it, as something outside would. */
-HELPER void ledger_wake(ledger *l) {
+/* Wakes the waiter, as an external event does. */
+HELPER void probe_wake(probe_state *l) {
     CHECK(l->waker.type != NULL);
     aw_waker_wake_by_ref(&l->waker);
 }
 
-/* Let it be READY at its next poll, which comes soon. */
-HELPER void ledger_finish(ledger *l) {
+/* Makes the next poll return READY, and wakes. */
+HELPER void probe_finish(probe_state *l) {
     l->answer = AW_READY;
-    ledger_wake(l);
+    probe_wake(l);
 }
 
-/* ---- Running ---------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
-/* Block on the join of a task: its status. The output then counts as taken. */
+/* Blocks on the join of a task and returns its status. The output then counts as taken. */
 #define JOIN_STATUS(rt, h) join_status((rt), AW_TASK(h))
 HELPER int join_status(aw_runtime *rt, aw_future *task) {
     aw_task_join_future join = aw__task_join(task);

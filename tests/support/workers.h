@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the tests of the multi-thread runtime share. Each test runs on 1, 2 and 8 workers; more workers
- * than processors finds more. What several tasks touch is atomic (storm.h) or locked. */
+ * Helpers for tests of the multi-thread runtime. Each test runs on 1, 2 and 8 workers: more
+ * workers than processors find more. State that several tasks use is atomic (atomics.h) or
+ * locked. */
 #ifndef AWAKE_TEST_WORKERS_H
 #define AWAKE_TEST_WORKERS_H
 
 #include <dirent.h>
 
-#include "support/storm.h"
+#include "support/stress.h"
 
-/* Who sees the count also sees what was done before it. */
+/* Here, seeing the count also shows what was done before it. */
 #undef ADD
 #define ADD(x, n) __atomic_fetch_add(&(x), (n), __ATOMIC_ACQ_REL)
 
-/* Three tests, each with `workers`. */
+/* Defines three tests, each with its number of `workers`. */
 #define ON_WORKERS(name) ON_WORKERS_LIMIT(name, TEST_DEFAULT_LIMIT)
 #define ON_WORKERS_LIMIT(name, limit)                                                              \
     static void name##_body(uint32_t workers);                                                     \
@@ -28,7 +29,7 @@
     }                                                                                              \
     static void name##_body(uint32_t workers)
 
-/* Three tests, each with `flavour`. */
+/* Defines three tests, each with its `flavour`. */
 #define ON_FLAVOURS(name)                                                                          \
     static void name##_body(aw_flavour flavour);                                                   \
     TEST(name##_on_one_thread) {                                                                   \
@@ -42,7 +43,7 @@
     }                                                                                              \
     static void name##_body(aw_flavour flavour)
 
-/* Four tests, each with `workers`; 0: the current-thread flavour. */
+/* Defines four tests, each with its number of `workers`; 0: the current-thread flavour. */
 #define ON_BOTH(name)                                                                              \
     static void name##_body(uint32_t workers);                                                     \
     TEST(name##_on_the_current_thread) {                                                           \
@@ -71,7 +72,7 @@ HELPER aw_runtime_options workers_options(uint32_t workers, memory *m, kept_log 
     return o;
 }
 
-/* Memory and log may be NULL. */
+/* `m` and `log` may be NULL. */
 HELPER aw_runtime *workers_new(uint32_t workers, memory *m, kept_log *log) {
     aw_runtime_options o = workers_options(workers, m, log);
     aw_runtime *rt;
@@ -88,16 +89,16 @@ HELPER aw_runtime *new_runtime(uint32_t workers, memory *m, kept_log *log) {
     return runtime_new(m, log, NULL, false);
 }
 
-/* Every worker sleeps and has nothing to do, and so do `mains` threads in block_on. */
-HELPER bool all_sleep(aw_runtime *rt, int mains) {
-    aw__lock(&rt->lock);
-    for (const aw__main *m = rt->pool->mains; m; m = m->next)
-        mains -= aw__load_acquire(&m->state) == AW__MAIN_ASLEEP;
-    aw__unlock(&rt->lock);
-    return mains == 0 && workers_sleep(rt->pool);
+/* Whether all workers sleep with nothing to do, and `block_ons` threads sleep in block_on. */
+HELPER bool all_sleep(aw_runtime *rt, int block_ons) {
+    aw__lock(&rt->base.lock);
+    for (const aw__block_on *m = rt->pool->block_ons; m; m = m->next)
+        block_ons -= aw__load_acquire(&m->state) == AW__BLOCK_ON_ASLEEP;
+    aw__unlock(&rt->base.lock);
+    return block_ons == 0 && workers_sleep(rt->pool);
 }
 
-/* What is in a folder: /proc/self/task, /proc/self/fd. */
+/* The number of entries in a directory, such as /proc/self/task or /proc/self/fd. */
 HELPER size_t entries(const char *folder) {
     DIR *d = opendir(folder);
     CHECK(d != NULL);
@@ -108,7 +109,7 @@ HELPER size_t entries(const char *folder) {
     return n;
 }
 
-/* The runtime ends, and nothing is left of it. */
+/* Frees the runtime, and checks that it has freed all memory. */
 HELPER void workers_end(aw_runtime *rt, memory *m) {
     aw_runtime_free(rt);
     if (m) CHECK_EQ(memory_in_use(m), 0);
@@ -118,7 +119,7 @@ HELPER void must_finish(aw_runtime *rt, aw_future *task) {
     CHECK_EQ(join_status(rt, task), 0);
 }
 
-/* Spawn, join, and the output of what has to finish. */
+/* Spawns and joins a task that must finish. Its value is the output. */
 #define RUN(rt, ...)                                                                               \
     __extension__({                                                                                \
         __typeof__(__VA_ARGS__) *run_task_ = aw_spawn_on((rt), __VA_ARGS__);                       \
@@ -126,7 +127,7 @@ HELPER void must_finish(aw_runtime *rt, aw_future *task) {
         aw_task_take(run_task_);                                                                   \
     })
 
-/* For what another thread will do soon, and says nowhere else. */
+/* For what another thread does soon, and does not signal. */
 #define WAIT_UNTIL(condition)                                                                      \
     do {                                                                                           \
         while (!(condition))                                                                       \
@@ -139,7 +140,7 @@ HELPER aw_worker_counters counters_of(const aw_runtime *rt, uint32_t worker) {
     return c;
 }
 
-/* The sum of a counter over all workers. */
+/* Sums a counter over all workers. */
 #define COUNTER_SUM(rt, member)                                                                    \
     __extension__({                                                                                \
         uint64_t sum_ = 0;                                                                         \
@@ -148,17 +149,17 @@ HELPER aw_worker_counters counters_of(const aw_runtime *rt, uint32_t worker) {
         sum_;                                                                                      \
     })
 
-/* ---- A future that waits for a word from anybody ---------------------------------------------- */
+/* ---- A future that waits until any thread opens its gate ------------------------------------- */
 
-/* Any thread opens it. Everything else is done by the task, one poll at a time, and read when the task has
- * ended. `waits` and `ends` may be looked at before. */
+/* All threads may open it. Only the task changes the rest, which the test reads after its end,
+ * except `waits` and `ends`. */
 typedef struct gate {
     pthread_mutex_t lock;
-    aw_waker waker;       /* a clone, while it waits */
+    aw_waker waker;       /* a clone, while pending */
     bool open;            /* the next poll finishes */
-    bool wins;            /* a cancel finds it finished */
-    int stays;            /* cancels that are pending, each woken at once */
-    uint32_t waits, ends; /* atomic: polls that were pending; ends */
+    bool wins;            /* a cancel finds that it has finished */
+    int stays;            /* this many cancels are pending, and woken at once */
+    uint32_t waits, ends; /* atomic: pending polls; ends */
     int polls, cancels, finished, cancelled, discards;
     pthread_t ended_by;
 } gate;
@@ -236,7 +237,7 @@ HELPER struct through through(gate *g) {
     return (struct through){AW_FUTURE_INIT(&through_type), 0, g};
 }
 
-/* A clone of its waker; {NULL, NULL} when it does not wait. */
+/* A clone of the waker; {NULL, NULL} if it does not wait. */
 HELPER aw_waker gate_waker(gate *g) {
     pthread_mutex_lock(&g->lock);
     aw_waker w = g->waker.type ? aw_waker_clone(&g->waker) : g->waker;
@@ -256,7 +257,7 @@ HELPER void gate_open(gate *g) {
     gate_wake(g);
 }
 
-/* Until it has been polled so often, and waits. */
+/* Waits until the future has been pending this often. */
 HELPER void gate_wait(gate *g, uint32_t waits) {
     WAIT_UNTIL(LOAD(g->waits) >= waits);
 }

@@ -2,15 +2,16 @@
  *
  *     no_uring PROGRAM [ARGUMENTS]
  *
- * becomes a program for which io_uring is forbidden, and tests/support/io.h knows. */
+ * Executes a program with io_uring forbidden, and tells tests/support/io.h by
+ * AWAKE_TEST_NO_URING. */
 #define _GNU_SOURCE
-#include "support/forbid.h"
+#include "support/seccomp.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { EXIT_CANNOT_RUN = 127, EXIT_SKIPPED = 77 }; /* the second as in test_main.c */
+enum { EXIT_CANNOT_RUN = 127, EXIT_SKIPPED = 77 }; /* EXIT_SKIPPED as in test_main.c */
 
 int main(int argc, char **argv) {
     if (argc < 2) {

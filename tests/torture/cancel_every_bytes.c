@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel at every await: byte streams. Each future works on a connection that pends, whose calls may finish although they are
- * cancelled, inside the chains of support/chain.h. Cut off, a second one goes on in the cleanup where the first one stopped:
- * so it is seen that nothing was lost and nothing done twice. */
+ * Cancel at every await: byte streams, in the chains of support/cancel_every_await.h. Each future works on a
+ * connection that pends; its calls may finish although they are cancelled. After a cut, a second
+ * future in the cleanup continues where the first one stopped. This shows that nothing was lost or
+ * done twice. */
 #include <errno.h>
 
-#include "support/chain.h"
-#include "support/trickle.h"
+#include "support/cancel_every_await.h"
+#include "support/slow_conn.h"
 
 static const char text[] = "alpha\nbeta\r\ngamma, delta and epsilon\nomega";
 enum { SIZE = sizeof text - 1, MUCH = 200 };
 
 static struct {
     uint64_t random;
-    struct trickle t, u;
-    char to[MUCH], room[48];
-    size_t done; /* of what is read or written, in all */
+    struct slow_conn t, u;
+    char to[MUCH], buffer[48];
+    size_t done; /* bytes read or written so far */
     bool made;
 } scene;
 
@@ -25,27 +26,27 @@ static void make_scene(void) {
     scene.done = 0;
     scene.made = true;
     memset(scene.to, 0, sizeof scene.to);
-    scene.t = trickle(&scene.random, text, SIZE, scene.to, MUCH);
-    scene.u = trickle(&scene.random, text, SIZE, scene.to, MUCH);
-    scene.t.most = scene.u.most = 20;
+    scene.t = slow_conn(&scene.random, text, SIZE, scene.to, MUCH);
+    scene.u = slow_conn(&scene.random, text, SIZE, scene.to, MUCH);
+    scene.t.max_bytes = scene.u.max_bytes = 20;
     scene.t.pends = scene.u.pends = 2;
 }
 
 static void check_scene(void) {
-    CHECK_EQ(scene.t.flying + scene.t.kept, 0);
-    CHECK_EQ(scene.u.flying + scene.u.kept, 0);
+    CHECK_EQ(scene.t.in_flight + scene.t.refs, 0);
+    CHECK_EQ(scene.u.in_flight + scene.u.refs, 0);
     if (scene.made) CHECK_EQ(memcmp(scene.to, text, SIZE), 0);
     scene.made = false;
 }
 
-/* Nothing to go on with: the first one was never made. */
+/* Nothing to continue: the first future was never made. */
 static aw_future *nothing(void) {
     static aw_ready ready;
     ready = aw_ready_now(0);
     return &ready.future;
 }
 
-/* ---- Whole transfers ---------------------------------------------------------------------------- */
+/* ---- Whole transfers ------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_transfer */
 static aw_transfer transfer, transfer_rest;
@@ -75,11 +76,11 @@ static void take_transfer(aw_future *f) {
     CHECK_EQ(transfer.done, SIZE);
 }
 TEST(write_all) {
-    cut_everywhere(
+    cancel_everywhere(
         (struct specimen){make_write_all, take_transfer, rest_of_write_all, NULL, check_scene});
 }
 TEST(read_exact) {
-    cut_everywhere(
+    cancel_everywhere(
         (struct specimen){make_read_exact, take_transfer, rest_of_read_exact, NULL, check_scene});
 }
 
@@ -99,10 +100,11 @@ static aw_future *rest_of_writev_all(void) {
     return &transfer_rest.future;
 }
 TEST(writev_all) {
-    cut_everywhere((struct specimen){make_writev_all, NULL, rest_of_writev_all, NULL, check_scene});
+    cancel_everywhere(
+        (struct specimen){make_writev_all, NULL, rest_of_writev_all, NULL, check_scene});
 }
 
-/* ---- Readers ------------------------------------------------------------------------------------ */
+/* ---- Readers --------------------------------------------------------------------------------- */
 
 static aw_reader reader;
 static aw_reader_future reading, reading_rest;
@@ -110,10 +112,10 @@ static aw_bytes gathered;
 
 static void make_reader(void) {
     make_scene();
-    reader = aw_reader_of(&scene.t.conn, scene.room, sizeof scene.room);
+    reader = aw_reader_of(&scene.t.conn, scene.buffer, sizeof scene.buffer);
 }
 
-/* What was taken is written down; the rest follows in the cleanup. */
+/* Records what was taken. The cleanup reads the rest. */
 static void note(const void *data, size_t size) {
     CHECK_LE(scene.done + size, SIZE);
     if (size) memcpy(scene.to + scene.done, data, size);
@@ -121,7 +123,7 @@ static void note(const void *data, size_t size) {
 }
 static aw_future *rest_of_reader(void) {
     if (!scene.made) return nothing();
-    if (reader.user) FAIL("somebody is left in the reader");
+    if (reader.user) FAIL("the reader is still in use");
     reading_rest = aw_reader_read_exact(&reader, scene.to + scene.done, SIZE - scene.done);
     return &reading_rest.future;
 }
@@ -158,7 +160,7 @@ static size_t aside_size;
 static aw_future *make_reader_read_exact(void) {
     make_reader();
     aside_size = chain.style & 1 ? 20 : 30;
-    if (!(chain.style & 1)) reader.capacity = 16; /* around the buffer */
+    if (!(chain.style & 1)) reader.capacity = 16; /* bypasses the buffer */
     reading = aw_reader_read_exact(&reader, aside, aside_size);
     return &reading.future;
 }
@@ -201,25 +203,25 @@ static aw_future *rest_after_gathering(void) {
 
 /* cancel-at-every-await: aw_reader_future */
 TEST(reader_line) {
-    cut_everywhere((struct specimen){make_line, take_line, rest_of_reader, NULL, check_reader});
+    cancel_everywhere((struct specimen){make_line, take_line, rest_of_reader, NULL, check_reader});
 }
 TEST(reader_fill) {
-    cut_everywhere((struct specimen){make_fill, take_fill, rest_of_reader, NULL, check_reader});
+    cancel_everywhere((struct specimen){make_fill, take_fill, rest_of_reader, NULL, check_reader});
 }
 TEST(reader_read_exact) {
-    cut_everywhere((struct specimen){make_reader_read_exact, take_reader_read_exact,
-                                     rest_after_aside, NULL, check_reader});
+    cancel_everywhere((struct specimen){make_reader_read_exact, take_reader_read_exact,
+                                        rest_after_aside, NULL, check_reader});
 }
 TEST(reader_read_to_end) {
-    cut_everywhere((struct specimen){make_read_to_end, take_read_to_end, rest_after_gathering, NULL,
-                                     check_reader});
+    cancel_everywhere((struct specimen){make_read_to_end, take_read_to_end, rest_after_gathering,
+                                        NULL, check_reader});
 }
 TEST(reader_line_into) {
-    cut_everywhere((struct specimen){make_line_into, take_line_into, rest_after_gathering, NULL,
-                                     check_reader});
+    cancel_everywhere((struct specimen){make_line_into, take_line_into, rest_after_gathering, NULL,
+                                        check_reader});
 }
 
-/* ---- Writers ------------------------------------------------------------------------------------ */
+/* ---- Writers --------------------------------------------------------------------------------- */
 
 static aw_writer writer;
 static aw_writer_future writing, writing_rest;
@@ -227,10 +229,10 @@ static const aw_frame frame_format = {1, false, 0};
 
 static void make_writer(size_t capacity) {
     make_scene();
-    writer = aw_writer_of(&scene.t.conn, scene.room, capacity);
+    writer = aw_writer_of(&scene.t.conn, scene.buffer, capacity);
 }
 
-/* In the buffer is what comes first, and then what was accepted; the rest follows, and a flush. */
+/* The buffer holds what was accepted. Writes the rest of the text, and flushes. */
 static struct write_rest {
     AW_FRAME(int);
     size_t at;
@@ -238,7 +240,7 @@ static struct write_rest {
 } write_rest;
 AW_ASYNC_STATIC(write_rest) {
     AW_BEGIN;
-    if (writer.user) FAIL("somebody is left in the writer");
+    if (writer.user) FAIL("the writer is still in use");
     writing_rest = aw_writer_write(&writer, text + self->at, SIZE - self->at);
     AW_AWAIT(self->via, chain_via(&writing_rest.future));
     CHECK_EQ(writing_rest.out, (ssize_t)(SIZE - self->at));
@@ -293,7 +295,7 @@ static void check_shutdown(void) {
     if (scene.made) CHECK(scene.t.shut);
     check_scene();
 }
-/* With its length in front of it, and what it is behind. */
+/* The length byte of the frame is replaced by text[10], so that the output is the text. */
 static aw_future *make_frame(void) {
     make_writer(16);
     CHECK_EQ(aw_writer_put(&writer, text, 10), 0);
@@ -326,7 +328,7 @@ static void check_frame_in(void) {
     if (scene.made) {
         CHECK_EQ(reading_rest.out, 1);
         note(reader.item.data, reader.item.size);
-        CHECK(scene.done == SIZE || scene.done == 6); /* both frames; or the first one, now */
+        CHECK(scene.done == SIZE || scene.done == 6); /* both frames, or the first one only */
         CHECK_EQ(memcmp(scene.to, text, scene.done), 0);
         scene.made = false;
     }
@@ -335,24 +337,24 @@ static void check_frame_in(void) {
 
 /* cancel-at-every-await: aw_writer_future */
 TEST(writer_write) {
-    cut_everywhere((struct specimen){make_writing, NULL, rest_of_writing, NULL, check_scene});
+    cancel_everywhere((struct specimen){make_writing, NULL, rest_of_writing, NULL, check_scene});
 }
 TEST(writer_flush_and_drain) {
-    cut_everywhere((struct specimen){make_flush, take_zero, rest_after_20, NULL, check_scene});
+    cancel_everywhere((struct specimen){make_flush, take_zero, rest_after_20, NULL, check_scene});
 }
 TEST(writer_shutdown) {
-    cut_everywhere(
+    cancel_everywhere(
         (struct specimen){make_shutdown, take_zero, shutdown_again, NULL, check_shutdown});
 }
 TEST(writer_frame) {
-    cut_everywhere((struct specimen){make_frame, NULL, rest_of_frame, NULL, check_scene});
+    cancel_everywhere((struct specimen){make_frame, NULL, rest_of_frame, NULL, check_scene});
 }
 TEST(reader_frame) {
-    cut_everywhere(
+    cancel_everywhere(
         (struct specimen){make_frame_in, take_frame_in, rest_after_frame, NULL, check_frame_in});
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------- */
+/* ---- Copies ---------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_copy_future */
 static aw_copy_future copy, copy_rest;
@@ -375,16 +377,16 @@ static void check_copy(void) {
     check_scene();
 }
 TEST(copy_to_the_end) {
-    cut_everywhere((struct specimen){make_copy, take_copy, rest_of_copy, NULL, check_copy});
+    cancel_everywhere((struct specimen){make_copy, take_copy, rest_of_copy, NULL, check_copy});
 }
 
 /* cancel-at-every-await: aw_copy_bidirectional_future */
 static aw_copy_bidirectional_future both, both_rest;
 static aw_reader other_reader;
-static char other_room[20], other_to[MUCH];
+static char other_buffer[20], other_to[MUCH];
 static aw_future *make_both(void) {
     make_reader();
-    other_reader = aw_reader_of(&scene.u.conn, other_room, sizeof other_room);
+    other_reader = aw_reader_of(&scene.u.conn, other_buffer, sizeof other_buffer);
     scene.u.out = other_to;
     both = aw_copy_bidirectional(&reader, &other_reader);
     return &both.future;
@@ -408,5 +410,5 @@ static void check_both(void) {
     check_scene();
 }
 TEST(copy_both) {
-    cut_everywhere((struct specimen){make_both, take_both, rest_of_both, NULL, check_both});
+    cancel_everywhere((struct specimen){make_both, take_both, rest_of_both, NULL, check_both});
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel at every await: timeouts, boxes, arrays and sets. support/chain.h has the chains. */
+ * Cancel at every await: timeouts, boxes, arrays and sets, in the chains of support/cancel_every_await.h. */
 #include <errno.h>
 
-#include "support/chain.h"
+#include "support/cancel_every_await.h"
 
 /* cancel-at-every-await: AW_TIMEOUT */
 typedef AW_TIMEOUT(struct leaf) leaf_timeout;
@@ -15,7 +15,7 @@ static aw_future *make_timeout_in_time(void) {
                             AW_TIMEOUT_OF(leaf_timeout, AW_SEC(1), chain_leaf(2, 0)));
     return &timeout.future;
 }
-/* The outer one gives up first, or both at once. */
+/* The outer timeout expires first, or both at once. */
 static aw_future *make_timeout_too_late(void) {
     uint64_t outer = chain.style & 1 ? AW_MSEC(1) : AW_MSEC(2);
     timeout = AW_TIMEOUT_OF(two_timeouts, outer,
@@ -25,13 +25,13 @@ static aw_future *make_timeout_too_late(void) {
 static void take_timeout(aw_future *f) {
     (void)f;
     CHECK(timeout.out == 0 || timeout.out == -ETIMEDOUT);
-    if (timeout.out == 0 && timeout.inner.out == 0) ledger_give_back(timeout.inner.inner.out);
+    if (timeout.out == 0 && timeout.inner.out == 0) ownership_release(timeout.inner.inner.out);
 }
 TEST(timeout_in_time) {
-    cut_everywhere((struct specimen){make_timeout_in_time, take_timeout, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_timeout_in_time, take_timeout, NULL, NULL, NULL});
 }
 TEST(timeout_too_late) {
-    cut_everywhere((struct specimen){make_timeout_too_late, take_timeout, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_timeout_too_late, take_timeout, NULL, NULL, NULL});
 }
 
 /* cancel-at-every-await: aw_box */
@@ -43,14 +43,14 @@ static aw_future *make_box(void) {
 }
 static void take_box_in_box(aw_future *f) {
     (void)f;
-    ledger_give_back(aw_box_take(struct leaf, AW_BOX_AS(aw_box, &box)));
+    ownership_release(aw_box_take(struct leaf, AW_BOX_AS(aw_box, &box)));
     aw_box_free(&box);
 }
 TEST(box) {
-    cut_everywhere((struct specimen){make_box, take_box_in_box, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_box, take_box_in_box, NULL, NULL, NULL});
 }
 
-/* ---- Arrays ----------------------------------------------------------------------------------- */
+/* ---- Arrays ---------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_all */
 static struct leaf array[40];
@@ -69,12 +69,12 @@ static aw_future *make_all(void) {
 }
 static void take_select_all(void) {
     if (chain.style & 2) {
-        ledger_give_back(array[aw_select_all_winner(&all)].out);
+        ownership_release(array[aw_select_all_winner(&all)].out);
         return;
     }
     ptrdiff_t i;
     while ((i = aw_select_all_next(&all)) >= 0)
-        ledger_give_back(array[i].out);
+        ownership_release(array[i].out);
 }
 static void take_all(aw_future *f) {
     (void)f;
@@ -82,7 +82,7 @@ static void take_all(aw_future *f) {
         take_select_all();
     else if (all.out == 0)
         for (int i = 0; i < all_count; i++)
-            ledger_give_back(array[i].out);
+            ownership_release(array[i].out);
     else
         CHECK_EQ(all.out, -EIO);
 }
@@ -91,7 +91,7 @@ static void take_all(aw_future *f) {
     TEST(kind##_of_##size) {                                                                       \
         all_kind = &aw_##kind##_type;                                                              \
         all_count = count;                                                                         \
-        cut_everywhere((struct specimen){make_all, take_all, NULL, NULL, NULL});                   \
+        cancel_everywhere((struct specimen){make_all, take_all, NULL, NULL, NULL});                \
     }
 ARRAY_TEST(join_all, 4, few)
 ARRAY_TEST(join_all, 40, many)
@@ -100,7 +100,7 @@ ARRAY_TEST(try_join_all, 40, many)
 ARRAY_TEST(select_all, 4, few)
 ARRAY_TEST(select_all, 40, many)
 
-/* ---- Sets ------------------------------------------------------------------------------------- */
+/* ---- Sets ------------------------------------------------------------------------------------ */
 
 static aw_set set;
 static aw_set_next_future next;
@@ -129,13 +129,13 @@ static aw_future *make_next(void) {
 static void take_next(aw_future *f) {
     (void)f;
     CHECK_EQ(set.count, 9);
-    ledger_give_back(aw_box_take(struct leaf, AW_SET_AS(aw_box, &next)));
+    ownership_release(aw_box_take(struct leaf, AW_SET_AS(aw_box, &next)));
 }
 TEST(set_next) {
-    cut_everywhere((struct specimen){make_next, take_next, make_clear, free_set, NULL});
+    cancel_everywhere((struct specimen){make_next, take_next, make_clear, free_set, NULL});
 }
 
-/* Children that have been polled already are cleared. */
+/* Clears children that have been polled. */
 /* cancel-at-every-await: aw_set_clear */
 AW_ASYNC(int, fill_and_clear, AW_SELECT(aw_set_next_future, struct leaf) s;
          aw_set_clear_future clear;) {
@@ -143,9 +143,9 @@ AW_ASYNC(int, fill_and_clear, AW_SELECT(aw_set_next_future, struct leaf) s;
     fill_set();
     AW_AWAIT_SELECT_BIASED(self->s, aw_set_next(&set), chain_leaf(chain.style & 4 ? 1 : 9, 0));
     if (aw_select_winner(&self->s) == 0)
-        ledger_give_back(aw_box_take(struct leaf, AW_SET_AS(aw_box, &self->s.f0)));
+        ownership_release(aw_box_take(struct leaf, AW_SET_AS(aw_box, &self->s.f0)));
     else
-        ledger_give_back(self->s.f1.out);
+        ownership_release(self->s.f1.out);
     AW_AWAIT(self->clear, aw_set_clear(&set));
     CHECK_EQ(self->clear.out, 0);
     CHECK_EQ(set.count, 0);
@@ -159,5 +159,5 @@ static aw_future *make_filled(void) {
     return &filled.future;
 }
 TEST(set_clear) {
-    cut_everywhere((struct specimen){make_filled, NULL, make_clear, free_set, NULL});
+    cancel_everywhere((struct specimen){make_filled, NULL, make_clear, free_set, NULL});
 }

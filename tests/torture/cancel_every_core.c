@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel at every await: the futures of the core. support/chain.h has the chains. */
+ * Cancel at every await: the futures of the core, in the chains of support/cancel_every_await.h. */
 #include <errno.h>
 
-#include "support/chain.h"
+#include "support/cancel_every_await.h"
 
-/* ---- Leaves ----------------------------------------------------------------------------------- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_ready */
 static aw_ready ready;
@@ -14,10 +14,10 @@ static aw_future *make_ready(void) {
     return &ready.future;
 }
 TEST(ready) {
-    cut_everywhere((struct specimen){.make = make_ready});
+    cancel_everywhere((struct specimen){.make = make_ready});
 }
 
-/* It never ends by itself, so something beside it has to. */
+/* It never ends by itself: a select ends it. */
 /* cancel-at-every-await: aw_never */
 static AW_SELECT(aw_never, struct leaf) never;
 static aw_future *make_never(void) {
@@ -27,10 +27,10 @@ static aw_future *make_never(void) {
 static void take_never(aw_future *f) {
     (void)f;
     CHECK_EQ(aw_select_winner(&never), 1);
-    ledger_give_back(never.f1.out);
+    ownership_release(never.f1.out);
 }
 TEST(never) {
-    cut_everywhere((struct specimen){make_never, take_never, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_never, take_never, NULL, NULL, NULL});
 }
 
 /* cancel-at-every-await: aw_yield */
@@ -40,7 +40,7 @@ static aw_future *make_yield(void) {
     return &yield.future;
 }
 TEST(yield) {
-    cut_everywhere((struct specimen){.make = make_yield});
+    cancel_everywhere((struct specimen){.make = make_yield});
 }
 
 /* Holds a waker while it is pending, and a token from its first poll on. */
@@ -58,12 +58,12 @@ static aw_poll fn_pending(aw_cx *cx) {
 static aw_poll fn_end(aw_poll how) {
     aw_waker waker = aw_waker_take(&fn.waker);
     if (waker.type) aw_waker_drop(waker);
-    ledger_give_back(fn.token);
+    ownership_release(fn.token);
     return how;
 }
 static aw_poll fn_poll(void *arg, aw_cx *cx, int *out) {
     CHECK(arg == &fn);
-    if (fn.calls++ == 0) fn.token = ledger_token();
+    if (fn.calls++ == 0) fn.token = ownership_token();
     *out = fn.calls;
     return fn.calls > 2 ? fn_end(AW_READY) : fn_pending(cx);
 }
@@ -83,10 +83,10 @@ static void take_fn(aw_future *f) {
     CHECK(fn.waker.type == NULL);
 }
 TEST(poll_fn) {
-    cut_everywhere((struct specimen){make_fn, take_fn, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_fn, take_fn, NULL, NULL, NULL});
 }
 
-/* ---- Groups ----------------------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: AW_JOIN */
 static AW_JOIN(struct leaf, struct leaf, aw_yield) join;
@@ -96,14 +96,14 @@ static aw_future *make_join(void) {
 }
 static void take_join(aw_future *f) {
     (void)f;
-    ledger_give_back(join.f0.out);
-    ledger_give_back(join.f1.out);
+    ownership_release(join.f0.out);
+    ownership_release(join.f1.out);
 }
 TEST(join) {
-    cut_everywhere((struct specimen){make_join, take_join, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_join, take_join, NULL, NULL, NULL});
 }
 
-/* Some of the leaves end with an error. */
+/* A leaf that may end with an error. */
 static struct leaf failing_leaf(int pends, bool fails) {
     struct leaf l = chain_leaf(pends, 0);
     if (fails) l.script->error = -EIO;
@@ -123,12 +123,12 @@ static void take_try_join(aw_future *f) {
         CHECK_EQ(try_join.out, -EIO);
         return;
     }
-    ledger_give_back(try_join.f0.out);
-    ledger_give_back(try_join.f1.out);
-    ledger_give_back(try_join.f2.out);
+    ownership_release(try_join.f0.out);
+    ownership_release(try_join.f1.out);
+    ownership_release(try_join.f2.out);
 }
 TEST(try_join) {
-    cut_everywhere((struct specimen){make_try_join, take_try_join, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_try_join, take_try_join, NULL, NULL, NULL});
 }
 
 /* cancel-at-every-await: AW_SELECT */
@@ -146,21 +146,21 @@ static void take_select(aw_future *f) {
     (void)f;
     struct leaf *leaves[] = {&select_of.f0, &select_of.f1, &select_of.f2};
     if (chain.style & 2) {
-        ledger_give_back(leaves[aw_select_winner(&select_of)]->out);
+        ownership_release(leaves[aw_select_winner(&select_of)]->out);
         return;
     }
     int n = 0;
     AW_SELECT_EACH(i, &select_of) {
-        ledger_give_back(leaves[i]->out);
+        ownership_release(leaves[i]->out);
         n++;
     }
     CHECK_GT(n, 0);
 }
 TEST(select) {
-    cut_everywhere((struct specimen){make_select, take_select, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_select, take_select, NULL, NULL, NULL});
 }
 
-/* By reference, each of the three. */
+/* Join, try_join and select, by reference. */
 /* cancel-at-every-await: aw_group */
 static struct leaf refs[3];
 static aw_group group;
@@ -178,11 +178,11 @@ static aw_future *make_group(void) {
 static void take_group(aw_future *f) {
     (void)f;
     if (chain.style % 3 == 2)
-        ledger_give_back(refs[aw_select_winner(&group)].out);
+        ownership_release(refs[aw_select_winner(&group)].out);
     else if (group.out == 0)
         for (int i = 0; i < 3; i++)
-            ledger_give_back(refs[i].out);
+            ownership_release(refs[i].out);
 }
 TEST(group) {
-    cut_everywhere((struct specimen){make_group, take_group, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_group, take_group, NULL, NULL, NULL});
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Each kind of operation, cancelled at every moment on every driver, by hand and with another waker at each call: before it
- * began, while it waits, when it was woken, twice, and while another thread makes it end. Either it has its result and
- * that is whole, or nothing of it happened. What it was lent is not touched any more, whatever happens then. */
-#include "support/beacon.h"
+ * Each kind of operation, on every driver, cancelled at every moment: before it began, while it
+ * waits, after it was woken, twice, and while another thread makes it end. It is polled without a
+ * task, with another waker at each call. Either the operation has its complete result, or it had no
+ * effect. The memory lent to it is not accessed afterwards. */
+#include "support/checked_waker.h"
 #include "support/guard.h"
 #include "support/io_ends.h"
 
-/* ---- Kinds -------------------------------------------------------------------------------------- */
+/* ---- Kinds ----------------------------------------------------------------------------------- */
 
-/* All that it may have to be lent. */
+/* All memory that an operation may need. */
 struct lent {
-    char byte; /* to be read or written */
+    char byte; /* read or written */
     struct iovec part;
     struct msghdr message;
     struct sockaddr_in at;
@@ -21,11 +22,11 @@ struct subject_io {
     aw_runtime *rt;
     uint32_t kind;
     aw_conn *conn; /* of the operation */
-    int far;       /* the other end, or who listens there */
-    int client;    /* who connects, to be accepted */
+    int peer;      /* the other end, or the listener to connect to */
+    int client;    /* connects, to be accepted */
     struct sockaddr_in at;
-    struct lent *lent; /* by malloc: ASan knows where it ends */
-    char byte;         /* what there was in it when it was given back */
+    struct lent *lent; /* from malloc: ASan knows its bounds */
+    char byte;         /* the byte lent, when the operation had ended */
 };
 
 static bool reads(uint32_t kind) {
@@ -41,7 +42,7 @@ static int client_of(const struct sockaddr_in *at) {
     return fd;
 }
 
-/* Neither end of a connection blocks. By calls that a pipe knows as well. */
+/* All ends are non-blocking. read and write work on pipes, too. */
 static size_t take_all(int fd) {
     char bytes[4096];
     size_t total = 0;
@@ -56,7 +57,7 @@ static void fill_up(int fd) {
             ;
 }
 
-/* Who reads has the one end, who writes the other. */
+/* fds[0] becomes the end that the operation uses. */
 static void make_pipe(int fds[2], uint32_t kind) {
     CHECK_EQ(pipe(fds), 0);
     CHECK_EQ(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
@@ -67,21 +68,21 @@ static void make_pipe(int fds[2], uint32_t kind) {
     fds[1] = reader;
 }
 
-/* It would block. */
+/* Prepares an operation that would block. */
 static void io_subject_begin(struct subject_io *s, aw_runtime *rt, uint32_t kind, bool pipe) {
-    *s = (struct subject_io){.rt = rt, .kind = kind, .far = -1, .client = -1};
+    *s = (struct subject_io){.rt = rt, .kind = kind, .peer = -1, .client = -1};
     int fds[2];
     if (pipe) {
         make_pipe(fds, kind);
-        s->far = fds[1];
+        s->peer = fds[1];
     } else if (kind == AW_IO_ACCEPT) {
         fds[0] = tcp_listen(&s->at, 8);
     } else if (kind == AW_IO_CONNECT) {
-        s->far = tcp_listen(&s->at, 8);
+        s->peer = tcp_listen(&s->at, 8);
         fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     } else {
         CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-        s->far = fds[1];
+        s->peer = fds[1];
     }
     CHECK_EQ(aw_conn_of_fd(&s->conn, fds[0]), 0);
     if (writes(kind) || kind == AW_IO_WRITABLE) fill_up(fds[0]);
@@ -105,17 +106,17 @@ static aw_io io_subject_operation(struct subject_io *s) {
     }
 }
 
-/* Let it go on. Any thread. */
+/* Lets the operation finish. Any thread. */
 static void io_subject_finish(struct subject_io *s) {
     if (reads(s->kind) || s->kind == AW_IO_READABLE)
-        CHECK_EQ(write(s->far, "x", 1), 1);
+        CHECK_EQ(write(s->peer, "x", 1), 1);
     else if (writes(s->kind) || s->kind == AW_IO_WRITABLE)
-        CHECK_GT(take_all(s->far), 0u);
+        CHECK_GT(take_all(s->peer), 0u);
     else if (s->kind == AW_IO_ACCEPT)
         s->client = client_of(&s->at);
 }
 
-/* Nothing more comes from anybody. What happened is what it says. */
+/* Nothing is in flight any more: the effects must match the result. */
 static void io_subject_check(struct subject_io *s, aw_io *op, aw_poll end, bool finished) {
     int fd = aw_conn_fd(s->conn);
     char byte = 0;
@@ -127,13 +128,13 @@ static void io_subject_check(struct subject_io *s, aw_io *op, aw_poll end, bool 
         CHECK_EQ(s->byte, 0);
         CHECK_EQ(read(fd, &byte, 1), finished ? 1 : -1);
     } else if (writes(s->kind)) {
-        if (!finished) take_all(s->far);
+        if (!finished) take_all(s->peer);
         if (end == AW_READY) CHECK_EQ(op->out, 1);
-        /* With what was in front of it, it may have gone already. */
-        if (!finished || end != AW_READY) CHECK_EQ(take_all(s->far), 0u);
+        /* The byte may have been drained together with those before it. */
+        if (!finished || end != AW_READY) CHECK_EQ(take_all(s->peer), 0u);
     } else if (end == AW_READY && s->kind == AW_IO_ACCEPT) {
         CHECK_GE(op->out, 0);
-        aw_future_discard(&op->future); /* nobody takes it */
+        aw_future_discard(&op->future); /* closes what was accepted */
         CHECK_EQ(recv(s->client, &byte, 1, 0), 0);
     } else if (s->kind == AW_IO_ACCEPT && finished) {
         int taken = accept(fd, NULL, NULL);
@@ -144,32 +145,31 @@ static void io_subject_check(struct subject_io *s, aw_io *op, aw_poll end, bool 
     }
 }
 
-/* It has ended, and has given back what it was lent. */
+/* The operation has ended: its memory belongs to the test again. */
 static void io_subject_guard(struct subject_io *s) {
     s->byte = s->lent->byte;
     guard(s->lent, sizeof *s->lent);
 }
 
-/* Who has it still uses it now: there is a byte for it, and by now there is room. */
-static void io_subject_tempt(struct subject_io *s, aw_poll end, bool finished) {
+/* A late operation would use its memory now: there is a byte to read, or capacity to write. */
+static void io_subject_provoke(struct subject_io *s, aw_poll end, bool finished) {
     if (!finished && !writes(s->kind)) io_subject_finish(s);
     run_a_while(s->rt);
-    if (writes(s->kind)) CHECK_LE(take_all(s->far), finished && end == AW_READY ? 1u : 0u);
+    if (writes(s->kind)) CHECK_LE(take_all(s->peer), finished && end == AW_READY ? 1u : 0u);
     unguard(s->lent, sizeof *s->lent);
 }
 
 static void io_subject_end(struct subject_io *s) {
     free(s->lent);
     aw_close(s->conn);
-    if (s->far >= 0) close(s->far);
+    if (s->peer >= 0) close(s->peer);
     if (s->client >= 0) close(s->client);
 }
 
-/* ---- Moments ------------------------------------------------------------------------------------ */
+/* ---- Moments --------------------------------------------------------------------------------- */
 
-enum moment { UNSTARTED, PENDING, HANDED_OVER, WOKEN, TWICE, REPOLLED, RACING, MOMENTS };
+enum moment { UNSTARTED, PENDING, SUBMITTED, WOKEN, TWICE, REPOLLED, RACING, MOMENTS };
 
-/* Until it has been woken. */
 static void wait_for_wake(struct subject_io *s) {
     while (drive_wakes() == 0)
         run_a_while(s->rt);
@@ -190,10 +190,10 @@ static void *finish_soon(void *arg) {
     return NULL;
 }
 
-/* How it ended; whether it was let go on. */
+/* Returns how it ended. `finished`: it was allowed to finish. */
 static aw_poll cut_operation(struct subject_io *s, aw_io *op, enum moment moment, bool *finished) {
     aw_poll r = moment == UNSTARTED ? drive_cancel(&op->future) : drive_poll(&op->future);
-    if (r == AW_PENDING && moment == HANDED_OVER) run_a_while(s->rt);
+    if (r == AW_PENDING && moment == SUBMITTED) run_a_while(s->rt);
     if (moment == REPOLLED && r == AW_PENDING) r = drive_poll(&op->future);
     if (r == AW_PENDING && moment == WOKEN && s->kind != AW_IO_CONNECT) {
         io_subject_finish(s);
@@ -216,7 +216,7 @@ static void cut_at(struct subject_io *s, enum moment moment) {
     aw_poll r = cut_operation(s, &op, moment, &finished);
     if (moment == UNSTARTED) CHECK_EQ(r, AW_CANCELLED);
     io_subject_check(s, &op, r, finished);
-    io_subject_tempt(s, r, finished);
+    io_subject_provoke(s, r, finished);
 }
 
 static bool is_for_pipes(uint32_t kind) {
@@ -227,7 +227,7 @@ static void cut_every_operation(struct io_setup how, bool pipe) {
     memory m;
     aw_runtime *rt = io_runtime(how, &m, NULL), *before = aw_enter(rt);
     size_t fds = 0;
-    int races = storm_rounds(pipe ? 20 : 60);
+    int races = stress_rounds(pipe ? 20 : 60);
     for (int round = 0; round < 2; round++)
         for (uint32_t kind = AW_IO_READ; kind <= AW_IO_SENDMSG; kind++)
             for (int moment = 0; moment < MOMENTS && (!pipe || is_for_pipes(kind)); moment++)
@@ -247,7 +247,7 @@ static void cut_every_operation(struct io_setup how, bool pipe) {
 ON_DRIVERS(every_operation_may_be_cancelled_at_every_moment) {
     cut_every_operation(how, false);
 }
-/* Its reads, too, are the system's until they come back. */
+/* Reads of a pipe, too, belong to the kernel until they complete. */
 ON_DRIVERS(every_operation_on_a_pipe_may_be_cancelled_at_every_moment) {
     cut_every_operation(how, true);
 }

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel at every await: sockets. Each future is run with another end that acts a little later, and cancelled after each of its
- * polls, at once or when it has been woken, and again; on each driver, on this thread and on workers. Whether it was cut or
- * finished, taken or discarded: no socket, no pipe and no memory is left. */
+ * Cancel at every await: sockets. Each future runs against another end that acts a little later. It
+ * is cancelled after each of its polls, at once or when it has been woken, and again; on each
+ * driver, on this thread and on workers. Whether it was cut or finished, taken or discarded: no
+ * socket, pipe or memory remains. */
 #include "support/net.h"
 
 #include <limits.h>
 
-#include "support/knife.h"
+#include "support/cancel_at.h"
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
 struct subject {
     void (*begin)(void);
     aw_future *(*make)(void);
-    void (*act)(void);         /* the other end */
-    void (*take)(aw_future *); /* of one that finished; NULL: nothing to give back */
+    void (*act)(void);         /* by the other end */
+    void (*take)(aw_future *); /* of a finished future; NULL: nothing to release */
     void (*end)(void);
-    int polls;    /* it is cut no later: it would never finish by itself. 0: it does */
-    bool waits;   /* by itself it is pending at least once */
-    bool threads; /* it is woken by another thread: only where the knife reckons with it */
+    /* The last poll after which it is cut, if it never finishes by itself. 0: it does. */
+    int polls;
+    bool waits; /* pending at least once */
+    /* Woken by another thread: run on workers only. */
+    bool threads;
 };
 
 AW_ASYNC(int, other_end, void (*act)(void); struct rounds wait;) {
@@ -30,8 +33,8 @@ AW_ASYNC(int, other_end, void (*act)(void); struct rounds wait;) {
     AW_END;
 }
 
-/* True: it came to its cut. */
-static bool cut_net_once(const struct subject *s, struct io_setup how, struct plan plan,
+/* True: the cut was reached. */
+static bool cut_net_once(const struct subject *s, struct io_setup how, struct cancel_plan plan,
                          bool discard) {
     size_t sockets = open_of("socket:"), pipes = open_of("pipe:");
     memory m;
@@ -39,9 +42,9 @@ static bool cut_net_once(const struct subject *s, struct io_setup how, struct pl
     s->begin();
     struct other_end *other = aw_spawn_on(rt, AW_CALL(other_end, .act = s->act));
     aw_future *f = s->make();
-    struct knife k = knife(f, plan);
+    struct cancel_at k = cancel_at(f, plan);
     CHECK_EQ(aw_block_on_future(rt, &k.future), 0);
-    CHECK(k.out == AW_READY || k.cut);
+    CHECK(k.out == AW_READY || k.cancelling);
     if (k.out == AW_READY && discard)
         aw_future_discard(f);
     else if (k.out == AW_READY && s->take)
@@ -49,29 +52,29 @@ static bool cut_net_once(const struct subject *s, struct io_setup how, struct pl
     CHECK_EQ(join_status(rt, &other->future), 0);
     aw_task_drop(other);
     if (s->end) s->end();
-    WAIT_UNTIL(open_of("socket:") == sockets); /* a worker may have just been told of one */
+    WAIT_UNTIL(open_of("socket:") == sockets); /* a worker may be about to close one */
     aw_runtime_free(rt);
-    CHECK_EQ(open_of("pipe:"), pipes);  /* some drivers have some */
-    WAIT_UNTIL(memory_in_use(&m) == 0); /* a lookup that was given up may still run */
-    return k.cut;
+    CHECK_EQ(open_of("pipe:"), pipes);  /* some drivers use pipes */
+    WAIT_UNTIL(memory_in_use(&m) == 0); /* a cancelled lookup may still run */
+    return k.cancelling;
 }
 
 static void cut_net_on(const struct subject *s, struct io_setup how) {
     int runs = 0;
     for (int again = 0; again < 3; again++)
         for (int woken = 0; woken < 2; woken++) {
-            struct plan plan = {woken, woken, again};
+            struct cancel_plan plan = {woken, woken, again};
             int polls = s->polls ? s->polls + 1 - woken : INT_MAX;
             for (; plan.at < polls && plan.at < 12 && cut_net_once(s, how, plan, runs % 2);
                  plan.at++)
                 runs++;
         }
-    /* Beside workers the other end may have been faster. */
+    /* With workers, the other end may be faster. */
     CHECK_GE(runs, s->waits && !how.workers ? 9 : 3);
 }
 
-/* All of them, or the one that AWAKE_DRIVER names. */
-static bool is_driver_here(const char *driver) {
+/* All drivers, or the one that AWAKE_DRIVER names. */
+static bool is_driver_enabled(const char *driver) {
     const char *only = getenv("AWAKE_DRIVER");
     if (only && strcmp(only, driver) != 0) return false;
     return strcmp(driver, "uring") != 0 || aw__uring_works() == 0;
@@ -82,11 +85,11 @@ static void cut_net(const struct subject *s) {
                                              {"uring", 0, false}, {"epoll", 2, false},
                                              {"poll", 2, false},  {"uring", 2, false}};
     for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
-        if (is_driver_here(setups[i].driver) && (setups[i].workers || !s->threads))
+        if (is_driver_enabled(setups[i].driver) && (setups[i].workers || !s->threads))
             cut_net_on(s, setups[i]);
 }
 
-/* ---- Accept ------------------------------------------------------------------------------------ */
+/* ---- Accept ---------------------------------------------------------------------------------- */
 
 static aw_listener *listener;
 static aw_addr at;
@@ -95,7 +98,7 @@ static int client, early;
 static aw_accept_future accepting;
 
 static void begin_with(const aw_listen_options *o) {
-    listener = listen_here(AF_INET, o, &at);
+    listener = listen_loopback(AF_INET, o, &at);
     client = early = -1;
     conn = first = NULL;
 }
@@ -107,7 +110,7 @@ static aw_future *make_accept(void) {
     accepting = aw_accept_from(listener, &conn, &peer);
     return &accepting.future;
 }
-static void come(void) {
+static void connect_client(void) {
     client = plain_client(&at);
 }
 static void take_accept(aw_future *f) {
@@ -122,22 +125,22 @@ static void end_accept(void) {
 }
 /* cancel-at-every-await: aw_accept */
 TEST_LIMIT(accept_is_cut, 60) {
-    cut_net(
-        &(struct subject){begin_accept, make_accept, come, take_accept, end_accept, .waits = true});
+    cut_net(&(struct subject){begin_accept, make_accept, connect_client, take_accept, end_accept,
+                              .waits = true});
 }
 
-/* Where the driver can, by an operation that goes on without it. */
-static void begin_ahead(void) {
-    begin_with(AW_LISTEN(.ahead = 4));
+/* Where the driver supports it, by a multishot accept, which goes on without the future. */
+static void begin_accept_ahead(void) {
+    begin_with(AW_LISTEN(.accept_ahead = 4));
 }
 TEST_LIMIT(accept_ahead_is_cut, 60) {
-    cut_net(
-        &(struct subject){begin_ahead, make_accept, come, take_accept, end_accept, .waits = true});
+    cut_net(&(struct subject){begin_accept_ahead, make_accept, connect_client, take_accept,
+                              end_accept, .waits = true});
 }
 
-/* First it waits for room, and then for somebody to come. */
+/* Waits first for a permit, then for a client. */
 static void begin_limited(void) {
-    listener = listen_here(AF_INET, AW_LISTEN(.max_connections = 1), &at);
+    listener = listen_loopback(AF_INET, AW_LISTEN(.max_connections = 1), &at);
     client = -1;
     early = plain_client(&at);
     aw_runtime_options o = AW_RUNTIME_OPTIONS;
@@ -147,16 +150,16 @@ static void begin_limited(void) {
     CHECK_EQ(aw_block_on(rt, aw_accept(listener, &first)), 0);
     aw_runtime_free(rt);
 }
-static void leave_and_come(void) {
+static void close_and_connect(void) {
     aw_close(first);
     client = plain_client(&at);
 }
 TEST_LIMIT(accept_with_a_limit_is_cut, 60) {
-    cut_net(&(struct subject){begin_limited, make_accept, leave_and_come, take_accept, end_accept,
-                              .waits = true});
+    cut_net(&(struct subject){begin_limited, make_accept, close_and_connect, take_accept,
+                              end_accept, .waits = true});
 }
 
-/* ---- Connect ----------------------------------------------------------------------------------- */
+/* ---- Connect --------------------------------------------------------------------------------- */
 
 static black_hole hole;
 static aw_connect_future connecting;
@@ -177,7 +180,7 @@ static void end_hole(void) {
     black_hole_close(&hole);
 }
 /* cancel-at-every-await: aw_connect */
-TEST_LIMIT(connect_is_cut_while_nobody_answers, 60) {
+TEST_LIMIT(connect_is_cut_while_the_peer_does_not_answer, 60) {
     cut_net(&(struct subject){begin_hole, make_connect_to_hole, NULL, NULL, end_hole, .polls = 1});
 }
 
@@ -189,16 +192,16 @@ static void take_connect(aw_future *f) {
     (void)f;
     aw_close(conn);
 }
-static void nobody(void) {}
+static void do_nothing(void) {}
 static void end_listener(void) {
     aw_listener_close(listener);
 }
 TEST_LIMIT(connect_is_cut_or_connects, 60) {
-    cut_net(&(struct subject){begin_accept, make_connect, nobody, take_connect, end_listener,
+    cut_net(&(struct subject){begin_accept, make_connect, do_nothing, take_connect, end_listener,
                               .waits = false});
 }
 
-/* A Unix listener without room: it sleeps, and tries again. */
+/* A Unix listener with a full backlog: connect sleeps, and tries again. */
 static void begin_full(void) {
     char name[32];
     int n = snprintf(name, sizeof name, "awake-cut-%d", (int)getpid());
@@ -208,20 +211,20 @@ static void begin_full(void) {
     early = plain_client(&at);
     conn = NULL;
 }
-static void make_room(void) {
+static void accept_one(void) {
     int fd;
     WAIT_UNTIL((fd = accept(aw_listener_fd(listener), NULL, NULL)) >= 0);
     close(fd);
 }
 TEST_LIMIT(connect_to_a_full_listener_is_cut, 60) {
-    cut_net(&(struct subject){begin_full, make_connect, make_room, take_connect, end_accept,
+    cut_net(&(struct subject){begin_full, make_connect, accept_one, take_connect, end_accept,
                               .waits = true});
 }
 
 static void begin_race(void) {
     begin_hole();
-    listener = listen_here(AF_INET6, NULL, &at);
-    refuses = refusing(AF_INET, &several[1]);
+    listener = listen_loopback(AF_INET6, NULL, &at);
+    refuses = refusing_port(AF_INET, &several[1]);
     several[0] = several[2] = hole.at;
     several[3] = at;
 }
@@ -242,7 +245,8 @@ static void end_race(void) {
 }
 /* cancel-at-every-await: aw_connect_any */
 TEST_LIMIT(a_race_of_connects_is_cut, 100) {
-    cut_net(&(struct subject){begin_race, make_race, nobody, take_race, end_race, .waits = true});
+    cut_net(
+        &(struct subject){begin_race, make_race, do_nothing, take_race, end_race, .waits = true});
 }
 
 static aw_future *make_host(void) {
@@ -256,7 +260,7 @@ static void take_host(aw_future *f) {
 }
 /* cancel-at-every-await: aw_connect_host */
 TEST_LIMIT(connecting_to_a_name_is_cut, 60) {
-    cut_net(&(struct subject){begin_accept, make_host, nobody, take_host, end_listener,
+    cut_net(&(struct subject){begin_accept, make_host, do_nothing, take_host, end_listener,
                               .waits = true, .threads = true});
 }
 
@@ -271,11 +275,11 @@ static void take_resolve(aw_future *f) {
 }
 /* cancel-at-every-await: aw_resolve */
 TEST_LIMIT(resolving_is_cut, 60) {
-    cut_net(&(struct subject){nobody, make_resolve, nobody, take_resolve, nobody, .waits = true,
-                              .threads = true});
+    cut_net(&(struct subject){do_nothing, make_resolve, do_nothing, take_resolve, do_nothing,
+                              .waits = true, .threads = true});
 }
 
-/* ---- Datagrams --------------------------------------------------------------------------------- */
+/* ---- Datagrams ------------------------------------------------------------------------------- */
 
 static aw_conn *ends[2];
 static aw_datagram datagram;
@@ -283,9 +287,9 @@ static aw_addr from;
 static char bytes[16];
 
 static void begin_datagrams(void) {
-    aw_addr here = aw_addr_loopback(AF_INET6, 0);
+    aw_addr loopback = aw_addr_loopback(AF_INET6, 0);
     memset(bytes, 0, sizeof bytes);
-    CHECK_EQ(aw_udp_bind(&ends[1], &here, NULL), 0);
+    CHECK_EQ(aw_udp_bind(&ends[1], &loopback, NULL), 0);
     CHECK_EQ(aw_conn_local(ends[1], &at), 0);
     CHECK_EQ(aw_udp_connect(&ends[0], &at), 0);
 }
@@ -311,7 +315,7 @@ TEST_LIMIT(receiving_a_datagram_is_cut, 60) {
                               .waits = true});
 }
 
-/* To a queue that is full. */
+/* The queue of the receiver is full. */
 static void begin_flood(void) {
     char name[32];
     int n = snprintf(name, sizeof name, "awake-cut-%d", (int)getpid());
@@ -339,7 +343,7 @@ TEST_LIMIT(sending_a_datagram_to_a_full_queue_is_cut, 60) {
         &(struct subject){begin_flood, make_send_to, drain, take_send_to, end_pair, .waits = true});
 }
 
-/* ---- Descriptors ------------------------------------------------------------------------------- */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
 static aw_fds passing;
 static int got[2], got_count;
@@ -388,8 +392,8 @@ static void begin_full_stream(void) {
         ;
 }
 static aw_future *make_send_fds(void) {
-    static int own = 0;
-    passing = aw_send_fds(ends[0], "mine", 4, &own, 1);
+    static int stdin_fd = 0;
+    passing = aw_send_fds(ends[0], "mine", 4, &stdin_fd, 1);
     return &passing.future;
 }
 static void take_send_fds(aw_future *f) {
@@ -406,7 +410,7 @@ TEST_LIMIT(sending_descriptors_into_a_full_stream_is_cut, 60) {
                               end_pair, .waits = true});
 }
 
-/* ---- Lingering --------------------------------------------------------------------------------- */
+/* ---- Lingering ------------------------------------------------------------------------------- */
 
 static aw_linger_future lingering;
 
@@ -420,10 +424,10 @@ static aw_future *make_linger(void) {
     lingering = aw_linger(conn, AW_SEC(60));
     return &lingering.future;
 }
-static void leave(void) {
+static void close_client(void) {
     close(client);
 }
 /* cancel-at-every-await: aw_linger */
 TEST_LIMIT(lingering_is_cut, 60) {
-    cut_net(&(struct subject){begin_linger, make_linger, leave, NULL, NULL, .waits = true});
+    cut_net(&(struct subject){begin_linger, make_linger, close_client, NULL, NULL, .waits = true});
 }

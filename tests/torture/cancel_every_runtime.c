@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel at every await: what waits for the runtime or for another task. support/chain.h has the
- * chains. Time is virtual; what ends the wait is another task that sleeps first. */
+ * Cancel at every await: waits for the runtime or for another task, in the chains of
+ * support/cancel_every_await.h. Time is virtual. Another task ends the wait, after a sleep. */
 #include <errno.h>
 #include <pthread.h>
 
-#include "core/lock.h"
-#include "support/chain.h"
+#include "os/lock.h"
+#include "support/cancel_every_await.h"
 
 /* Calls a function after a millisecond. */
 AW_ASYNC(int, later, void (*call)(void); aw_sleep nap;) {
@@ -20,7 +20,7 @@ static void call_later(void (*call)(void)) {
     aw_task_drop(aw_spawn(AW_CALL(later, .call = call)));
 }
 
-/* ---- Time ------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 /* cancel-at-every-await: aw_sleep */
 static aw_sleep nap;
@@ -37,7 +37,7 @@ static void take_sleep(aw_future *f) {
     CHECK_GE(aw_now(NULL), nap.when);
 }
 TEST(sleep) {
-    cut_everywhere((struct specimen){make_sleep, take_sleep, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_sleep, take_sleep, NULL, NULL, NULL});
 }
 
 /* cancel-at-every-await: aw_tick */
@@ -56,15 +56,15 @@ static void take_tick(aw_future *f) {
     CHECK_EQ(interval.next, due + AW_MSEC(3));
     due += AW_MSEC(3);
 }
-/* A tick that was not taken is still there. */
+/* A tick that was not taken is still due. */
 static void check_tick(void) {
     CHECK_EQ(interval.next, due);
 }
 TEST(tick) {
-    cut_everywhere((struct specimen){make_tick, take_tick, NULL, check_tick, NULL});
+    cancel_everywhere((struct specimen){make_tick, take_tick, NULL, check_tick, NULL});
 }
 
-/* ---- Notify ----------------------------------------------------------------------------------- */
+/* ---- Notify ---------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_notified */
 static aw_notify notify;
@@ -86,18 +86,18 @@ static void take_notified(aw_future *f) {
     (void)f;
     heard++;
 }
-static void check_nobody_waits(void) {
-    aw__lock(&notify.lock); /* it may be ringing */
+static void check_no_waiter(void) {
+    aw__lock(&notify.lock); /* a notify may be in progress */
     CHECK(notify.first == NULL);
     aw__unlock(&notify.lock);
 }
-/* Each notification was heard once or is still there. */
+/* Each notification was received once, or is still there. */
 static void check_heard(void) {
     CHECK_EQ(rung, heard + (int)notify.permit);
 }
 TEST(notified_one) {
-    cut_everywhere(
-        (struct specimen){make_notified, take_notified, NULL, check_nobody_waits, check_heard});
+    cancel_everywhere(
+        (struct specimen){make_notified, take_notified, NULL, check_no_waiter, check_heard});
 }
 
 static void ring_all(void) {
@@ -113,11 +113,11 @@ static void check_no_permit(void) {
     CHECK_EQ(notify.permit, 0);
 }
 TEST(notified_all) {
-    cut_everywhere(
-        (struct specimen){make_notified_by_all, NULL, NULL, check_nobody_waits, check_no_permit});
+    cancel_everywhere(
+        (struct specimen){make_notified_by_all, NULL, NULL, check_no_waiter, check_no_permit});
 }
 
-/* ---- Oneshot ---------------------------------------------------------------------------------- */
+/* ---- Oneshot --------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_oneshot_recv */
 static AW_ONESHOT(int) channel;
@@ -125,7 +125,7 @@ static aw_oneshot_future half;
 static bool sent, received;
 
 static void send_token(void) {
-    CHECK_EQ(aw_oneshot_send(&channel, ledger_token()), 0);
+    CHECK_EQ(aw_oneshot_send(&channel, ownership_token()), 0);
     sent = true;
 }
 static aw_future *make_recv(void) {
@@ -138,7 +138,7 @@ static aw_future *make_recv(void) {
 static void take_recv(aw_future *f) {
     (void)f;
     CHECK_EQ(half.out, 0);
-    ledger_give_back(channel.value);
+    ownership_release(channel.value);
     received = true;
 }
 static void check_no_receiver(void) {
@@ -149,12 +149,12 @@ static void check_no_receiver(void) {
 }
 /* A value that was sent and not received is still in the channel. */
 static void check_received(void) {
-    int left = aw_oneshot_try_recv(&channel);
-    if (left == 0) ledger_give_back(channel.value);
-    CHECK_EQ(left == 0, sent && !received);
+    int status = aw_oneshot_try_recv(&channel);
+    if (status == 0) ownership_release(channel.value);
+    CHECK_EQ(status == 0, sent && !received);
 }
 TEST(oneshot_recv) {
-    cut_everywhere(
+    cancel_everywhere(
         (struct specimen){make_recv, take_recv, NULL, check_no_receiver, check_received});
 }
 
@@ -172,7 +172,7 @@ static void take_nothing(aw_future *f) {
     CHECK_EQ(half.out, -EPIPE);
 }
 TEST(oneshot_recv_of_nothing) {
-    cut_everywhere(
+    cancel_everywhere(
         (struct specimen){make_recv_of_nothing, take_nothing, NULL, check_no_receiver, NULL});
 }
 
@@ -192,10 +192,10 @@ static void take_closed(aw_future *f) {
     CHECK_EQ(aw_oneshot_send(&channel, 1), -EPIPE);
 }
 TEST(oneshot_closed) {
-    cut_everywhere((struct specimen){make_closed, take_closed, NULL, check_no_receiver, NULL});
+    cancel_everywhere((struct specimen){make_closed, take_closed, NULL, check_no_receiver, NULL});
 }
 
-/* ---- Tasks ------------------------------------------------------------------------------------ */
+/* ---- Tasks ----------------------------------------------------------------------------------- */
 
 /* cancel-at-every-await: aw_task_join */
 static struct leaf *task;
@@ -209,36 +209,36 @@ static aw_future *make_task_join(void) {
     task_join = aw_task_join(task);
     return &task_join.future;
 }
-/* The handle, which nobody else has from here on. */
-static struct leaf *own_task(void) {
+/* Takes the handle: no other code uses it from here on. */
+static struct leaf *claim_task(void) {
     pthread_mutex_lock(&task_lock);
-    struct leaf *own = task;
+    struct leaf *claimed = task;
     task = NULL;
     pthread_mutex_unlock(&task_lock);
-    return own;
+    return claimed;
 }
 static void take_task(aw_future *f) {
     (void)f;
     CHECK(task_join.out == 0 || task_join.out == -ECANCELED);
     if (task_join.out == 0)
-        ledger_give_back(aw_task_take(own_task()));
+        ownership_release(aw_task_take(claim_task()));
     else
-        aw_task_drop(own_task());
+        aw_task_drop(claim_task());
 }
-/* A join that was cut leaves the task alone: it goes on, and its output is discarded. */
+/* A cut join does not affect the task: it goes on, and its output is discarded. */
 static void drop_task(void) {
-    struct leaf *own = own_task();
-    if (own) aw_task_drop(own);
+    struct leaf *claimed = claim_task();
+    if (claimed) aw_task_drop(claimed);
 }
 TEST(task_join) {
-    cut_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
+    cancel_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
 }
 TEST(task_join_of_an_aborted_task) {
     abort_it = true;
-    cut_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
+    cancel_everywhere((struct specimen){make_task_join, take_task, NULL, drop_task, NULL});
 }
 
-/* The task is aborted when it is somewhere in the middle. */
+/* Aborts the task while it waits. */
 static void abort_task(void) {
     pthread_mutex_lock(&task_lock);
     if (task) aw_task_abort(task);
@@ -251,5 +251,5 @@ static aw_future *make_late_abort(void) {
     return &task_join.future;
 }
 TEST(task_join_of_a_task_that_is_aborted_later) {
-    cut_everywhere((struct specimen){make_late_abort, take_task, NULL, drop_task, NULL});
+    cancel_everywhere((struct specimen){make_late_abort, take_task, NULL, drop_task, NULL});
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel at every await: streams. Each pipeline is asked for some items inside the chains of support/chain.h, is cut at each of
- * its steps, asked again in the cleanup, which shows that nothing was lost, and closed. An item is a token of the ledger. */
+ * Cancel at every await: streams. Some items of a pipeline are awaited inside the chains of
+ * support/cancel_every_await.h, and the pipeline is cut at each step. The cleanup awaits the other items, which
+ * shows that nothing was lost, and closes the pipeline. An item is a token of the ledger. */
 #include <errno.h>
 
-#include "support/chain.h"
+#include "support/cancel_every_await.h"
 
 enum { ITEMS = 3 };
 
-/* Which items came out, in which order: items carry a number beside their token. */
+/* The number shows which items arrive, and in which order. */
 struct item {
     int token, number;
 };
 
 static struct {
-    int made, seen; /* numbers begin with 1 */
+    int made, seen; /* numbers start at 1 */
     bool got[64];
     bool ordered;
     int last;
@@ -22,16 +23,16 @@ static struct {
 } book;
 
 static struct item make_item(void) {
-    return (struct item){ledger_token(), ++book.made};
+    return (struct item){ownership_token(), ++book.made};
 }
 
 static void release(void *item) {
-    ledger_give_back(((struct item *)item)->token);
+    ownership_release(((struct item *)item)->token);
     book.dropped++;
 }
 
 static void take_item(const struct item *i) {
-    ledger_give_back(i->token);
+    ownership_release(i->token);
     CHECK(i->number > 0 && !book.got[i->number]);
     book.got[i->number] = true;
     if (book.ordered) CHECK_GT(i->number, book.last);
@@ -39,41 +40,41 @@ static void take_item(const struct item *i) {
     book.seen++;
 }
 
-/* ---- Parts ------------------------------------------------------------------------------------ */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
-/* Waits before each item, and holds something until its end, which takes a while. */
-AW_GENERATOR(struct item, feed, int left; int held; struct leaf wait;) {
+/* Awaits before each item. Holds a token until its end, which awaits as well. */
+AW_GENERATOR(struct item, feed, int remaining; int held; struct leaf wait;) {
     AW_BEGIN;
-    self->held = ledger_token();
-    while (self->left-- > 0) {
+    self->held = ownership_token();
+    while (self->remaining-- > 0) {
         AW_AWAIT(self->wait, chain_leaf(1, 0));
-        ledger_give_back(self->wait.out);
+        ownership_release(self->wait.out);
         AW_YIELD_VALUE(make_item());
     }
     AW_FINALLY;
     if (AW_STARTED) {
         AW_AWAIT(self->wait, chain_leaf(1, 0));
-        ledger_give_back(self->wait.out);
-        ledger_give_back(self->held);
+        ownership_release(self->wait.out);
+        ownership_release(self->held);
     }
     AW_END;
 }
 
-AW_FIBER_GENERATOR(struct item, fiber_feed, int left;) {
-    int held = ledger_token(), error = 0;
-    while (self->left-- > 0 && !error) {
+AW_FIBER_GENERATOR(struct item, fiber_feed, int remaining;) {
+    int held = ownership_token(), error = 0;
+    while (self->remaining-- > 0 && !error) {
         int token = aw_await(chain_leaf(1, 0));
         if (token < 0) {
             error = token;
             break;
         }
-        ledger_give_back(token);
+        ownership_release(token);
         error = aw_yield_value(self, make_item());
     }
     AW_SHIELD {
-        ledger_give_back(aw_await(chain_leaf(1, 0)));
+        ownership_release(aw_await(chain_leaf(1, 0)));
     }
-    ledger_give_back(held);
+    ownership_release(held);
     return error;
 }
 
@@ -87,7 +88,7 @@ AW_TAKE_WHILE(all, struct item) {
     return item->number < 100;
 }
 
-/* Its argument is the item; it gives it on, or releases it. */
+/* Takes an item as its argument, and returns it or releases it. */
 struct carry_item {
     AW_FRAME(struct item);
     struct item item;
@@ -99,7 +100,7 @@ static void carry_item_discard(aw_future *self) {
 AW_ASYNC_STATIC(carry_item, .discard = carry_item_discard) {
     AW_BEGIN;
     AW_AWAIT(self->wait, chain_leaf(1 + self->item.number % 2, 0));
-    ledger_give_back(self->wait.out);
+    ownership_release(self->wait.out);
     AW_RETURN(self->item);
     AW_FINALLY;
     if (self->future.state & AW__CUT) release(&self->item);
@@ -112,7 +113,7 @@ AW_CONCURRENT(struct carry_item, several, struct item) {
     return AW_CALL(carry_item, .item = *item);
 }
 
-/* ---- Pipelines -------------------------------------------------------------------------------- */
+/* ---- Pipelines ------------------------------------------------------------------------------- */
 
 static struct {
     struct feed a, b;
@@ -126,7 +127,7 @@ static struct {
     AW_CHUNKS(struct item, 2) chunks;
     struct one_by_one one_by_one;
     struct several several;
-    aw_stream *end; /* the last one */
+    aw_stream *end; /* the last stream */
 } line;
 
 static bool is_chunked(void) {
@@ -135,9 +136,9 @@ static bool is_chunked(void) {
 
 static void make_feeds(void) {
     memset(&book, 0, sizeof book);
-    line.a = AW_GENERATE(feed, .left = ITEMS);
-    line.b = AW_GENERATE(feed, .left = ITEMS);
-    line.c = AW_GENERATE(fiber_feed, .left = ITEMS);
+    line.a = AW_GENERATE(feed, .remaining = ITEMS);
+    line.b = AW_GENERATE(feed, .remaining = ITEMS);
+    line.c = AW_GENERATE(fiber_feed, .remaining = ITEMS);
     aw_stream_drop_with(&line.a, release);
     aw_stream_drop_with(&line.b, release);
     aw_stream_drop_with(&line.c, release);
@@ -151,17 +152,17 @@ static aw_stream *make_fiber_generator(void) {
     return &line.c.stream;
 }
 static aw_stream *make_functions(void) {
-    line.map = AW_OVER(same, &line.a);
+    line.map = AW_ADAPTER(same, &line.a);
     aw_stream_drop_with(&line.map, release);
-    line.filter = AW_OVER(odd, &line.map);
-    line.while_all = AW_OVER(all, &line.filter);
+    line.filter = AW_ADAPTER(odd, &line.map);
+    line.while_all = AW_ADAPTER(all, &line.filter);
     aw_stream_take(&line.take, &line.while_all, 5);
     aw_stream_skip(&line.skip, &line.take, 1);
     return &line.skip.stream;
 }
 static aw_stream *make_merge(void) {
     book.ordered = false;
-    line.map = AW_OVER(same, &line.b);
+    line.map = AW_ADAPTER(same, &line.b);
     aw_stream_drop_with(&line.map, release);
     aw_stream_merge(&line.merge, &line.a, &line.map, &line.c);
     return &line.merge.stream;
@@ -171,7 +172,7 @@ static aw_stream *make_chunks(void) {
     return &line.chunks.stream;
 }
 static aw_stream *make_one_by_one(void) {
-    line.one_by_one = AW_OVER(one_by_one, &line.a);
+    line.one_by_one = AW_ADAPTER(one_by_one, &line.a);
     return &line.one_by_one.stream;
 }
 static aw_stream *make_buffered(void) {
@@ -183,16 +184,17 @@ static aw_stream *make_unordered(void) {
     line.several = AW_UNORDERED(several, &line.c, 3);
     return &line.several.stream;
 }
-/* All of them, one above the other. */
+/* All of them, stacked. */
 static aw_stream *make_tower(void) {
     book.ordered = false;
     aw_stream_merge(&line.merge, &line.a, &line.b, &line.c);
     line.several = AW_UNORDERED(several, &line.merge, 2);
-    line.one_by_one = AW_OVER(one_by_one, &line.several);
-    line.filter = AW_OVER(odd, &line.one_by_one);
+    line.one_by_one = AW_ADAPTER(one_by_one, &line.several);
+    line.filter = AW_ADAPTER(odd, &line.one_by_one);
     aw_stream_chunks(&line.chunks, &line.filter, AW_USEC(300));
     aw_stream_drop_with(&line.chunks, NULL);
-    aw_stream_drop_with(&line.filter, release); /* moved into a chunk, their futures cannot */
+    /* In a chunk, items are not released by their futures any more. */
+    aw_stream_drop_with(&line.filter, release);
     return &line.chunks.stream;
 }
 
@@ -213,16 +215,16 @@ static void take_next(aw_future *f) {
     }
 }
 
-/* ---- next: some in the body, which may be cut; the others in the cleanup ---------------------- */
+/* ---- next: some items in the body, which may be cut; the others in the cleanup --------------- */
 
 struct consume {
     AW_FRAME(int);
-    int most;
+    int limit;
     struct chain_via via;
 };
 AW_ASYNC_STATIC(consume) {
     AW_BEGIN;
-    while (self->most-- > 0) {
+    while (self->limit-- > 0) {
         next = aw_stream_next_of(line.end);
         AW_AWAIT(self->via, chain_via(&next.future));
         take_next(NULL);
@@ -236,13 +238,13 @@ static struct finish {
     AW_FRAME(int);
     struct chain_via via;
 } finish;
-static int half; /* closed before its end */
+static int half; /* close before the end */
 
-/* In the cleanup: either all that is left, or nothing; then close. */
+/* In the cleanup: consumes all other items or none, then closes. */
 AW_ASYNC_STATIC(finish) {
     AW_BEGIN;
     if (!half) {
-        rest = AW_CALL(consume, .most = 100);
+        rest = AW_CALL(consume, .limit = 100);
         AW_AWAIT(self->via, chain_via(&rest.future));
     }
     close_future = aw_stream_close_of(line.end);
@@ -258,7 +260,7 @@ static aw_future *make_consume(void) {
     make_feeds();
     line.end = make_line();
     is_made = true;
-    first = AW_CALL(consume, .most = 2);
+    first = AW_CALL(consume, .limit = 2);
     return &first.future;
 }
 static aw_future *make_finish(void) {
@@ -282,12 +284,12 @@ static void check_book(void) {
     TEST(name##_to_the_end) {                                                                      \
         make_line = make_##name;                                                                   \
         half = 0;                                                                                  \
-        cut_everywhere((struct specimen){make_consume, NULL, make_finish, NULL, check_book});      \
+        cancel_everywhere((struct specimen){make_consume, NULL, make_finish, NULL, check_book});   \
     }                                                                                              \
     TEST(name##_closed_half_way) {                                                                 \
         make_line = make_##name;                                                                   \
         half = 1;                                                                                  \
-        cut_everywhere((struct specimen){make_consume, NULL, make_finish, NULL, check_book});      \
+        cancel_everywhere((struct specimen){make_consume, NULL, make_finish, NULL, check_book});   \
     }
 LINE_TEST(generator)
 LINE_TEST(fiber_generator)
@@ -299,9 +301,9 @@ LINE_TEST(buffered)
 LINE_TEST(unordered)
 LINE_TEST(tower)
 
-/* ---- The other futures over streams ----------------------------------------------------------- */
+/* ---- The other futures over streams ---------------------------------------------------------- */
 
-/* Cancelled or not, afterwards all is gone: it closes. */
+/* Closes the stream, cancelled or not. */
 /* cancel-at-every-await: aw_stream_drain */
 static aw_stream_drain_future drain;
 static aw_future *make_drain(void) {
@@ -317,15 +319,15 @@ static void take_drain(aw_future *f) {
 }
 TEST(drain_of_a_generator) {
     make_line = make_generator;
-    cut_everywhere((struct specimen){make_drain, take_drain, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_drain, take_drain, NULL, NULL, NULL});
 }
 TEST(drain_of_many_at_once) {
     make_line = make_unordered;
-    cut_everywhere((struct specimen){make_drain, take_drain, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_drain, take_drain, NULL, NULL, NULL});
 }
 TEST(drain_of_a_tower) {
     make_line = make_tower;
-    cut_everywhere((struct specimen){make_drain, take_drain, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_drain, take_drain, NULL, NULL, NULL});
 }
 
 /* cancel-at-every-await: aw_stream_collect */
@@ -343,7 +345,7 @@ static void take_collect(aw_future *f) {
     CHECK_EQ(collect.out, ITEMS);
     CHECK_EQ(collect.count, ITEMS);
 }
-/* What it had moved is there, whatever became of it. */
+/* The items collected so far are valid, however it ended. */
 static aw_future *finish_collect(void) {
     for (size_t i = 0; is_made && i < collect.count; i++)
         take_item(&collected[i]);
@@ -352,7 +354,8 @@ static aw_future *finish_collect(void) {
 TEST(collect) {
     make_line = make_buffered;
     half = 0;
-    cut_everywhere((struct specimen){make_collect, take_collect, finish_collect, NULL, check_book});
+    cancel_everywhere(
+        (struct specimen){make_collect, take_collect, finish_collect, NULL, check_book});
 }
 
 /* cancel-at-every-await: AW_FOLD */
@@ -376,5 +379,5 @@ static void take_count(aw_future *f) {
 TEST(fold) {
     make_line = make_one_by_one;
     half = 0;
-    cut_everywhere((struct specimen){make_count, take_count, make_finish, NULL, check_book});
+    cancel_everywhere((struct specimen){make_count, take_count, make_finish, NULL, check_book});
 }

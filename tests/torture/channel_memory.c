@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every allocation of a program that uses channels fails in turn, once, and then that one and all after it. What is sent
- * is received, released or still the sender's, once, and nothing is left behind. */
+ * Every allocation of a program that uses channels fails in turn: once, and then with all after it.
+ * Each message is received, released or still owned by its sender, exactly once. No memory
+ * remains. */
 #include <errno.h>
 
 #include "support/by_hand.h"
@@ -13,7 +14,7 @@ enum { MESSAGES = 1000, TAKEN = 6 };
 
 static struct memory memory;
 static int where[MESSAGES]; /* how often each was received or released */
-static bool unavailable;    /* something could not be had */
+static bool unavailable;    /* an allocation has failed */
 
 static void received(int n) {
     CHECK(n >= 0 && n < MESSAGES);
@@ -22,13 +23,13 @@ static void received(int n) {
 static void note_release(void *item) {
     received(*(int *)item);
 }
-static void quiet(void *data, aw_log_level level, const char *message) {
+static void expect_no_memory(void *data, aw_log_level level, const char *message) {
     (void)data, (void)level;
     CHECK_CONTAINS(message, "no memory to put");
     unavailable = true;
 }
 
-/* Send what there is room for: how many. */
+/* Sends until the channel is full or out of memory. Returns how many. */
 static int send_some(ints *c, int from, int count) {
     for (int i = from; i < from + count; i++) {
         int r = aw_channel_try_send(c, &i);
@@ -40,8 +41,8 @@ static int send_some(ints *c, int from, int count) {
     return count;
 }
 
-/* Several receivers have some, more is sent, and they all give back what they have, in the worst order. */
-static int take_and_give_back(ints *c, int sent) {
+/* Receivers take messages, more are sent, and those taken are discarded, in the worst order. */
+static int take_and_discard(ints *c, int sent) {
     static aw_flag flag;
     int values[TAKEN][2];
     aw_channel_future r[TAKEN];
@@ -57,20 +58,20 @@ static int take_and_give_back(ints *c, int sent) {
 
 static void use(ints *c, int sent) {
     int n;
-    sent = take_and_give_back(c, sent);
+    sent = take_and_discard(c, sent);
     for (int i = 0; i < 5 && aw_channel_try_recv(c, &n) == 0; i++)
         received(n);
-    sent = take_and_give_back(c, sent);
+    sent = take_and_discard(c, sent);
     for (int i = 0; i < MESSAGES; i++)
         CHECK_LE(where[i], i < sent);
-    aw_channel_receiver_drop(c); /* what is inside is released */
+    aw_channel_receiver_drop(c); /* releases the messages inside */
     for (int i = 0; i < MESSAGES; i++)
         CHECK_EQ(where[i], i < sent);
     CHECK_EQ(aw_channel_try_send(c, &n), -EPIPE);
 }
 
 static void program(size_t capacity, bool counted) {
-    ints here, *c = &here;
+    ints local, *c = &local;
     memset(where, 0, sizeof where);
     if (counted)
         c = aw_channel_new(ints, capacity);
@@ -89,7 +90,7 @@ static void program(size_t capacity, bool counted) {
 }
 
 static void fail_in_turn(size_t capacity, bool counted) {
-    aw_set_log(quiet, NULL);
+    aw_set_log(expect_no_memory, NULL);
     for (int on = 0; on < 2; on++)
         for (long at = 1;; at++) {
             memory_init(&memory);

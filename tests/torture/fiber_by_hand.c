@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random trees of leaves, async functions, fibers, joins and selects, driven without a runtime, with
- * another waker at each call, and cancelled at a random one. A model says what each call must answer and how
- * often each leaf has been polled and cancelled by then. It knows nothing of stacks: a fiber is a function
- * that lets others run when an await is refused, and goes on. */
+ * Random trees of leaves, async functions, fibers, joins and selects, polled without a runtime,
+ * with another waker at each call, and cancelled at a random call. A model predicts the result of
+ * each call, and how often each leaf has been polled and cancelled by then. It knows nothing of
+ * stacks: a fiber is a function that yields when an await is refused, and then goes on. */
 #include <errno.h>
 
 #include "fiber/stack.h"
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/memory.h"
 #include "support/script.h"
 
@@ -16,21 +16,21 @@ enum { NODES = 64, CHILDREN = 3 };
 enum kind { A_LEAF, A_YIELD, A_FUNCTION, A_FIBER, A_JOIN, A_SELECT, KINDS };
 
 /* How a fiber waits for a child. */
-enum mode { AWAITED, SHIELDED, POLLED_BY_HAND, MODES };
+enum mode { AWAITED, SHIELDED, POLLED_DIRECTLY, MODES };
 
 struct node {
-    /* What it is. */
+    /* The node. */
     enum kind kind;
     int count; /* of children */
     struct node *child[CHILDREN];
     enum mode mode[CHILDREN];
-    struct node *cleanup; /* of a function or fiber: in AW_FINALLY, or in a shield */
+    struct node *cleanup; /* of a function, in AW_FINALLY; of a fiber, in a shield */
     bool stubborn;        /* a fiber that goes on after a refused await */
     struct script script;
     /* The state of the model. */
     int polls, cancels, step;
     bool started, cancelling, cut, decided;
-    enum { BEGINS, WAITS, WAS_REFUSED, WINDS_UP } phase; /* of the step */
+    enum { BEGINS, WAITS, WAS_REFUSED, WINDS_UP } phase; /* of this step */
     aw_poll answer;
 };
 
@@ -45,7 +45,7 @@ static uint64_t any(uint64_t below) {
     return test_random(&tree.random) % below;
 }
 
-/* ---- The model -------------------------------------------------------------------------------- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 static aw_poll model(struct node *n, bool cancel);
 
@@ -67,7 +67,8 @@ static aw_poll model_join(struct node *n, bool cancel) {
     return pending ? AW_PENDING : gone ? AW_CANCELLED : AW_READY;
 }
 
-/* The first that is ready decides: the others are cancelled, those before it in the same call. */
+/* The first child that is ready decides. The others are cancelled in the same call, also those
+ * before it. */
 static aw_poll model_select(struct node *n, bool cancel) {
     int pending = 0, finished = 0;
     for (int i = 0; i < n->count; i++) {
@@ -83,7 +84,7 @@ static aw_poll model_select(struct node *n, bool cancel) {
     return pending ? AW_PENDING : finished ? AW_READY : AW_CANCELLED;
 }
 
-/* One step of a fiber or function: READY when its child has finished, CANCELLED when it was refused. */
+/* One await of a fiber or function. READY: the child has finished. CANCELLED: it was refused. */
 static aw_poll model_await(struct node *n, bool cancel, enum mode mode) {
     struct node *child = n->child[n->step];
     bool fiber = n->kind == A_FIBER, begins = n->phase == BEGINS;
@@ -93,12 +94,12 @@ static aw_poll model_await(struct node *n, bool cancel, enum mode mode) {
     if (r != AW_CANCELLED) return r;
     n->cut = true;
     if (!fiber || !begins) return r;
-    n->phase = WAS_REFUSED; /* it yields first */
+    n->phase = WAS_REFUSED; /* the fiber yields first */
     return AW_PENDING;
 }
 
-/* Polled until a yield is refused, and then cancelled, with yields in a shield. */
-static aw_poll model_by_hand(struct node *n, bool cancel) {
+/* Polls until a yield is refused, and then cancels, with yields in a shield. */
+static aw_poll model_direct_polls(struct node *n, bool cancel) {
     struct node *child = n->child[n->step];
     if (n->phase == WAITS && cancel) {
         n->cut = true;
@@ -118,8 +119,8 @@ static aw_poll model_body(struct node *n, bool cancel) {
     if (!n->started) return AW_CANCELLED;
     while (n->step < n->count) {
         enum mode mode = n->kind == A_FIBER ? n->mode[n->step] : AWAITED;
-        aw_poll r = mode == POLLED_BY_HAND ? model_by_hand(n, cancel)
-                                           : model_await(n, cancel, mode);
+        aw_poll r = mode == POLLED_DIRECTLY ? model_direct_polls(n, cancel)
+                                            : model_await(n, cancel, mode);
         if (r == AW_PENDING) return r;
         n->phase = BEGINS;
         n->step = r == AW_READY || (n->kind == A_FIBER && n->stubborn) ? n->step + 1 : n->count;
@@ -141,7 +142,7 @@ static aw_poll model(struct node *n, bool cancel) {
     return n->answer = r;
 }
 
-/* ---- The real ones ---------------------------------------------------------------------------- */
+/* ---- The futures ----------------------------------------------------------------------------- */
 
 typedef AW_JOIN(aw_box, aw_box, aw_box) three_joined;
 typedef AW_SELECT(aw_box, aw_box, aw_box) three_selected;
@@ -162,15 +163,15 @@ struct fiber {
 static aw_box make(struct node *n, int parent);
 
 static void function_discard(aw_future *self) {
-    ledger_give_back(((struct function *)self)->out);
+    ownership_release(((struct function *)self)->out);
 }
 static void fiber_discard(aw_future *self) {
-    ledger_give_back(((struct fiber *)self)->out);
+    ownership_release(((struct fiber *)self)->out);
 }
 
 AW_ASYNC_STATIC(function, .discard = function_discard) {
     AW_BEGIN;
-    self->holder = ledger_enter(self->parent);
+    self->holder = ownership_enter(self->parent);
     for (self->i = 0; self->i < self->node->count; self->i++) {
         if (self->node->child[self->i]->kind == A_YIELD) {
             AW_YIELD;
@@ -179,18 +180,18 @@ AW_ASYNC_STATIC(function, .discard = function_discard) {
             aw_future_discard(&self->child.future);
         }
     }
-    AW_RETURN(ledger_token());
+    AW_RETURN(ownership_token());
     AW_FINALLY;
     if (AW_STARTED && self->node->cleanup) {
         AW_AWAIT(self->child, make(self->node->cleanup, self->holder));
         aw_future_discard(&self->child.future);
     }
-    if (AW_STARTED) ledger_leave(self->holder);
-    ledger_give_back(self->argument);
+    if (AW_STARTED) ownership_leave(self->holder);
+    ownership_release(self->argument);
     AW_END;
 }
 
-static int poll_by_hand(aw_box *b) {
+static int poll_directly(aw_box *b) {
     while (aw_future_poll(&b->future, aw_fiber_cx()) == AW_PENDING) {
         if (!aw_fiber_yield()) continue;
         aw_poll r;
@@ -206,8 +207,8 @@ static int wait_for(struct node *child, enum mode mode, int holder) {
     int error = 0;
     if (child->kind == A_YIELD && mode == AWAITED) return aw_fiber_yield();
     aw_box b = make(child, holder);
-    if (mode == POLLED_BY_HAND) {
-        error = poll_by_hand(&b);
+    if (mode == POLLED_DIRECTLY) {
+        error = poll_directly(&b);
     } else if (mode == SHIELDED) {
         AW_SHIELD error = aw_await_future(&b.future);
         CHECK_EQ(error, 0);
@@ -221,16 +222,16 @@ static int wait_for(struct node *child, enum mode mode, int holder) {
 
 AW_FIBER_STATIC(fiber, .discard = fiber_discard) {
     const struct node *n = self->node;
-    int holder = ledger_enter(self->parent);
+    int holder = ownership_enter(self->parent);
     for (int i = 0; i < n->count; i++)
         if (wait_for(n->child[i], n->mode[i], holder) && !n->stubborn) break;
     if (n->cleanup) CHECK_EQ(wait_for(n->cleanup, SHIELDED, holder), 0);
-    ledger_leave(holder);
-    ledger_give_back(self->argument);
-    return ledger_token();
+    ownership_leave(holder);
+    ownership_release(self->argument);
+    return ownership_token();
 }
 AW_FIBER_DROP(fiber) {
-    ledger_give_back(self->argument);
+    ownership_release(self->argument);
 }
 
 static aw_box make(struct node *n, int parent) {
@@ -239,9 +240,9 @@ static aw_box make(struct node *n, int parent) {
     switch (n->kind) {
     case A_FUNCTION:
         return aw_box_new(
-            AW_CALL(function, .node = n, .argument = ledger_token(), .parent = parent));
+            AW_CALL(function, .node = n, .argument = ownership_token(), .parent = parent));
     case A_FIBER:
-        return aw_box_new(AW_CALL(fiber, .node = n, .argument = ledger_token(), .parent = parent,
+        return aw_box_new(AW_CALL(fiber, .node = n, .argument = ownership_token(), .parent = parent,
                                   .stack_size = 32768));
     case A_JOIN:
         return aw_box_new(AW_JOIN_BIASED_OF(three_joined, make(c[0], parent), make(c[1], parent),
@@ -253,7 +254,7 @@ static aw_box make(struct node *n, int parent) {
     }
 }
 
-/* ---- Trees ------------------------------------------------------------------------------------ */
+/* ---- Trees ----------------------------------------------------------------------------------- */
 
 static struct node *grow(int depth, bool cleanup) {
     struct node *n = &tree.nodes[tree.used++];
@@ -265,8 +266,8 @@ static struct node *grow(int depth, bool cleanup) {
                                 .wins = bits >> 4 & 1,
                                 .owns = true,
                                 .busy = bits >> 5 & 1,
-                                .hurries = bits >> 6 & 1};
-    /* What is awaited by cleanup has to end by itself. */
+                                .busy_cancel = bits >> 6 & 1};
+    /* What a cleanup awaits must end by itself. */
     if (!cleanup && (bits >> 7 & 7) == 0) n->script.pends = NEVER;
     if (n->kind == A_YIELD) n->script = (struct script){.pends = 1, .busy = true};
     if (n->kind == A_LEAF || n->kind == A_YIELD) return n;
@@ -281,8 +282,8 @@ static struct node *grow(int depth, bool cleanup) {
     return n;
 }
 
-/* What waits is woken, and that must reach the waker of the last call. */
-static void let_go_on(void) {
+/* Wakes what waits. The wake must reach the waker of the last call. */
+static void wake_waiting(void) {
     if (drive_wakes()) return;
     for (int i = 0; i < tree.used; i++)
         if (tree.nodes[i].script.waker.type) script_wake(&tree.nodes[i].script);
@@ -290,11 +291,11 @@ static void let_go_on(void) {
         FAIL("tree %llu: it is pending, and nothing wakes it", (unsigned long long)tree.seed);
 }
 
-/* How many calls it took. */
+/* Returns the number of calls. */
 static int run_tree(uint64_t seed, int cut) {
     tree.seed = tree.random = seed;
     tree.used = 0;
-    ledger_reset();
+    ownership_reset();
     memset(&drive, 0, sizeof drive);
     struct node *root = grow(4, false);
     aw_box b = make(root, 0);
@@ -313,14 +314,14 @@ static int run_tree(uint64_t seed, int cut) {
             if (n->started && n->script.pends != NEVER) CHECK_EQ(n->script.polls, n->polls);
             if (n->started) CHECK_EQ(n->script.cancels, n->cancels);
         }
-        if (r == AW_PENDING) let_go_on();
+        if (r == AW_PENDING) wake_waiting();
         CHECK_LT(call, 1000);
     }
     if (r == AW_READY) aw_future_discard(&b.future);
-    if (ledger.inside || ledger.owned)
+    if (ownership.inside || ownership.owned)
         FAIL("tree %llu, cancelled at call %d, leaves %d frames and %d tokens",
-             (unsigned long long)seed, cut, ledger.inside, ledger.owned);
-    if (aw__stacks_here) CHECK_EQ(aw__stacks_here->used, 0);
+             (unsigned long long)seed, cut, ownership.inside, ownership.owned);
+    if (aw__stacks_of_thread) CHECK_EQ(aw__stacks_of_thread->used, 0);
     return call;
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Trees of fibers and async functions in one another, through boxes, joins, selects, timeouts, arrays,
- * sets and tasks, grown from a seed, cancelled at every step and again some steps later, with leaves that
- * win and leaves that lose the race: acquired equals released, children before parents. deep_chain.c
- * does the same without fibers. */
+ * Trees of fibers and async functions in one another, through boxes, joins, selects, timeouts,
+ * arrays, sets and tasks, grown from a seed, cancelled at every step and again some steps later,
+ * with leaves that win and leaves that lose the race. All that was acquired is released, children
+ * before parents. deep_chain.c does the same without fibers. */
 #include <errno.h>
 
-#include "support/knife.h"
+#include "support/cancel_at.h"
 #include "support/memory.h"
 #include "support/script.h"
 
-/* ---- The world of one run --------------------------------------------------------------------- */
+/* ---- The world of one run -------------------------------------------------------------------- */
 
 enum { SCRIPTS = 4096, NODES = 50, WIDE = 34, STACK = 64 * 1024, DEEP = 6 };
 
@@ -21,7 +21,7 @@ static struct {
     struct memory memory;
 } world;
 
-/* The same tree for the same seed, wherever it is cut: what a node does depends on its place only. */
+/* A seed grows the same tree wherever it is cut: a node depends only on its position. */
 static uint64_t mix(uint64_t seed, uint64_t n) {
     uint64_t state = seed + n * 0x9e3779b97f4a7c15u;
     return test_random(&state);
@@ -31,7 +31,7 @@ static struct leaf grow_leaf(uint64_t seed, int parent) {
     int n = ADD(world.used, 1);
     CHECK_LT(n, SCRIPTS);
     struct script *s = &world.scripts[n];
-    *s = (struct script){.pends = (int)(seed % 3), .busy = true, .hurries = true, .owns = true};
+    *s = (struct script){.pends = (int)(seed % 3), .busy = true, .busy_cancel = true, .owns = true};
     s->wins = seed >> 8 & 1;
     s->cancel_pends = (int)(seed >> 9 & 1);
     s->borrows = seed >> 10 & 1;
@@ -39,17 +39,17 @@ static struct leaf grow_leaf(uint64_t seed, int parent) {
     return leaf(s);
 }
 
-/* ---- Nodes ------------------------------------------------------------------------------------ */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
-/* Every node gives a token, or an error: its box is taken in the same way, whichever it is. */
+/* Every node returns a token or an error, so that all boxes are taken in the same way. */
 static aw_box grow(uint64_t seed, int depth);
 
-static void give_back(int out) {
-    if (out > 0) ledger_give_back(out);
+static void release_token(int out) {
+    if (out > 0) ownership_release(out);
 }
 static void take_box(aw_box *b) {
     CHECK_EQ(b->out, 0);
-    give_back(*(int *)aw_future_out(b->inner));
+    release_token(*(int *)aw_future_out(b->inner));
     aw_box_free(b);
 }
 
@@ -58,7 +58,7 @@ enum { A_LEAF, A_SLEEP, IN_SEQUENCE, A_JOIN, A_SELECT, A_TIMEOUT, AN_ARRAY, A_SE
 typedef AW_JOIN(aw_box, struct leaf, aw_box) three;
 typedef AW_TIMEOUT(aw_box) timed;
 
-/* An async function: it awaits nodes, in one of three ways. */
+/* An async function that awaits nodes in one of three ways. */
 struct function {
     AW_FRAME(int);
     uint64_t seed;
@@ -67,11 +67,11 @@ struct function {
     AW_SHARE(aw_box box; three join; timed timeout;);
 };
 static void function_discard(aw_future *self) {
-    give_back(((struct function *)self)->out);
+    release_token(((struct function *)self)->out);
 }
 AW_ASYNC_STATIC(function, .discard = function_discard) {
     AW_BEGIN;
-    self->holder = ledger_enter(0);
+    self->holder = ownership_enter(0);
     if (self->seed % 3 == 0) {
         for (self->i = 0; self->i < 2; self->i++) {
             AW_AWAIT(self->box, grow(mix(self->seed, (uint64_t)self->i), self->depth - 1));
@@ -82,25 +82,25 @@ AW_ASYNC_STATIC(function, .discard = function_discard) {
                       grow_leaf(mix(self->seed, 2), self->holder),
                       grow(mix(self->seed, 3), self->depth - 1));
         take_box(&self->join.f0);
-        give_back(self->join.f1.out);
+        release_token(self->join.f1.out);
         take_box(&self->join.f2);
     } else {
         AW_AWAIT_FOR(self->timeout, AW_USEC(self->seed % 4 * 150),
                      grow(mix(self->seed, 1), self->depth - 1));
         if (self->timeout.out == 0) take_box(&self->timeout.inner);
     }
-    AW_RETURN(ledger_token());
+    AW_RETURN(ownership_token());
     AW_FINALLY;
     if (AW_STARTED) {
         AW_AWAIT(self->cleanup, grow_leaf(mix(self->seed, 9), self->holder));
-        give_back(self->cleanup.out);
-        ledger_leave(self->holder);
+        release_token(self->cleanup.out);
+        ownership_leave(self->holder);
     }
-    ledger_give_back(self->argument);
+    ownership_release(self->argument);
     AW_END;
 }
 
-/* ---- Fibers ------------------------------------------------------------------------------------ */
+/* ---- Fibers ---------------------------------------------------------------------------------- */
 
 struct node {
     AW_FIBER_FRAME(int);
@@ -125,7 +125,7 @@ static int in_a_join(struct node *n, int holder) {
     int r = aw_await_future(&j.future);
     if (r) return r;
     take_box(&j.f0);
-    give_back(j.f1.out);
+    release_token(j.f1.out);
     take_box(&j.f2);
     return 0;
 }
@@ -135,7 +135,7 @@ static int in_a_select(struct node *n, int holder) {
     if (r) return r;
     AW_SELECT_EACH(i, &s) {
         if (i == 1)
-            give_back(s.f1.out);
+            release_token(s.f1.out);
         else
             take_box(i ? &s.f2 : &s.f0);
     }
@@ -143,7 +143,7 @@ static int in_a_select(struct node *n, int holder) {
 }
 static int in_an_array(struct node *n) {
     size_t count = n->seed >> 16 & 1 ? WIDE : 1 + (n->seed >> 20 & 3);
-    aw_box *array = malloc(sizeof *array * count); /* a fiber has locals, but a small stack */
+    aw_box *array = malloc(sizeof *array * count); /* the stack of the fiber is small */
     for (size_t i = 0; i < count; i++)
         array[i] = below(n, i);
     aw_all a = n->seed >> 21 & 1 ? aw_join_all(array, count) : aw_select_all(array, count);
@@ -188,10 +188,10 @@ static int as_a_task(struct node *n) {
 }
 
 static void node_discard(aw_future *self) {
-    give_back(((struct node *)self)->out);
+    release_token(((struct node *)self)->out);
 }
 AW_FIBER_STATIC(node, .discard = node_discard) {
-    int holder = ledger_enter(0), r = 0;
+    int holder = ownership_enter(0), r = 0;
     switch (self->kind) {
     case A_LEAF: r = aw_await(grow_leaf(mix(self->seed, 1), holder)); break;
     case A_SLEEP: r = aw_await(aw_sleep_for(AW_USEC(self->seed % 5 * 100))); break;
@@ -211,16 +211,16 @@ AW_FIBER_STATIC(node, .discard = node_discard) {
         AW_SHIELD {
             int out = aw_await(grow_leaf(mix(self->seed, 9), holder));
             CHECK_GE(out, 0);
-            give_back(out);
+            release_token(out);
         }
     }
     if (r == 0 && self->seed >> 41 & 1) r = aw_fiber_yield();
-    ledger_leave(holder);
-    ledger_give_back(self->argument);
-    return r == 0 ? ledger_token() : r;
+    ownership_leave(holder);
+    ownership_release(self->argument);
+    return r == 0 ? ownership_token() : r;
 }
 AW_FIBER_DROP(node) {
-    ledger_give_back(self->argument);
+    ownership_release(self->argument);
 }
 
 static aw_box grow(uint64_t seed, int depth) {
@@ -229,12 +229,12 @@ static aw_box grow(uint64_t seed, int depth) {
     if (depth == 0 || ADD(world.nodes, 1) > NODES) kind = seed >> 33 & 1 ? A_LEAF : A_SLEEP;
     if (kind > A_SLEEP && seed % 3 == 0)
         return aw_box_new(
-            AW_CALL(function, .seed = seed >> 2, .depth = depth, .argument = ledger_token()));
+            AW_CALL(function, .seed = seed >> 2, .depth = depth, .argument = ownership_token()));
     return aw_box_new(AW_CALL(node, .seed = seed, .depth = depth, .kind = kind,
-                              .argument = ledger_token(), .stack_size = STACK));
+                              .argument = ownership_token(), .stack_size = STACK));
 }
 
-/* ---- One run ---------------------------------------------------------------------------------- */
+/* ---- One run --------------------------------------------------------------------------------- */
 
 static void problem(void *data, aw_log_level level, const char *message) {
     (void)data;
@@ -243,16 +243,16 @@ static void problem(void *data, aw_log_level level, const char *message) {
     ADD(world.problems, 1);
 }
 
-/* When the clock gets this far everything else was idle. */
-AW_FIBER(int, watchdog, struct plan plan;) {
+/* The clock gets this far only if everything else is idle. */
+AW_FIBER(int, watchdog, struct cancel_plan plan;) {
     if (aw_await(aw_sleep_for(AW_SEC(1000))) == 0)
         FAIL("stuck: tree %llu, cut at %d %s, again %d", (unsigned long long)world.seed,
              self->plan.at, self->plan.woken ? "woken" : "pending", self->plan.again);
     return 0;
 }
 
-static bool cut_once(uint64_t seed, struct plan plan) {
-    ledger_reset();
+static bool cut_once(uint64_t seed, struct cancel_plan plan) {
+    ownership_reset();
     world.used = world.nodes = 0;
     world.seed = seed;
     memory_init(&world.memory);
@@ -267,31 +267,32 @@ static bool cut_once(uint64_t seed, struct plan plan) {
     aw_enter(rt);
     aw_box root = grow(mix(seed, 0), DEEP);
     aw_leave(NULL);
-    struct knife k = knife(&root.future, plan);
+    struct cancel_at k = cancel_at(&root.future, plan);
     CHECK_EQ(aw_block_on_future(rt, &k.future), 0);
     if (k.out == AW_READY && seed & 1)
         aw_future_discard(&root.future);
     else if (k.out == AW_READY)
         take_box(&root);
-    CHECK(k.out == AW_READY || k.cut);
+    CHECK(k.out == AW_READY || k.cancelling);
     aw_runtime_free(rt);
     for (int i = 0; i < world.used; i++)
         CHECK(script_ended(&world.scripts[i]));
-    ledger_check_balanced();
+    ownership_check_balanced();
     memory_check_empty(&world.memory);
     if (world.problems) FAIL("tree %llu", (unsigned long long)seed);
-    return k.cut;
+    return k.cancelling;
 }
 
 static void cut_trees(uint64_t first) {
-    int most = 0, trees = test_scale(100);
-    if (test_on_workers() && trees > 20) trees = 20; /* each cut starts and ends their threads */
+    int max_step = 0, trees = test_scale(100);
+    if (test_on_workers() && trees > 20) trees = 20; /* each cut starts and ends threads */
     for (uint64_t seed = first; seed < first + (uint64_t)trees; seed++)
         for (int woken = 0; woken < 2; woken++)
             for (int again = 0; again < 3; again++)
-                for (struct plan plan = {woken, woken, again}; cut_once(seed, plan); plan.at++)
-                    if (plan.at > most) most = plan.at;
-    CHECK_GT(most, 8); /* some of them are deep */
+                for (struct cancel_plan plan = {woken, woken, again}; cut_once(seed, plan);
+                     plan.at++)
+                    if (plan.at > max_step) max_step = plan.at;
+    CHECK_GT(max_step, 8); /* some trees are deep */
 }
 
 TEST(trees_of_fibers_cut_everywhere_release_everything_1) {

@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancel at every await: fibers, plain and defined, and what is awaited in them. support/chain.h has the
- * chains of functions, groups, arrays, sets, boxes, timeouts and tasks that they are put into. */
+ * Cancel at every await: fibers, plain and defined, and what they await, in the chains of
+ * support/cancel_every_await.h. */
 #include <errno.h>
 
-#include "support/chain.h"
+#include "support/cancel_every_await.h"
 
-/* Await a leaf, and give back what it brought. */
+/* Awaits a leaf, and releases its output. */
 static int await_leaf(int pends, int parent) {
     int r = aw_await(chain_leaf(pends, parent));
-    if (r > 0) ledger_give_back(r);
+    if (r > 0) ownership_release(r);
     return r;
 }
 
-/* ---- A function and a pointer ----------------------------------------------------------------- */
+/* ---- Plain fibers: a function and a pointer -------------------------------------------------- */
 
 static struct { int entered, dropped, argument; } calls;
 
-/* Three awaits and a cleanup that waits; the argument is a token. */
+/* Three awaits, and a cleanup that awaits. The argument is a token. */
 static int plain_main(void *arg) {
     CHECK(arg == &calls);
     calls.entered++;
-    int holder = ledger_enter(0), r = await_leaf(1, holder);
+    int holder = ownership_enter(0), r = await_leaf(1, holder);
     if (r >= 0) r = aw_fiber_yield();
     if (r >= 0) r = await_leaf(0, holder);
     AW_SHIELD {
         CHECK_GT(await_leaf(1, holder), 0);
         CHECK_EQ(aw_fiber_yield(), 0);
     }
-    ledger_leave(holder);
-    ledger_give_back(calls.argument);
+    ownership_leave(holder);
+    ownership_release(calls.argument);
     return r;
 }
 static void plain_drop(void *arg) {
     CHECK(arg == &calls);
     calls.dropped++;
-    ledger_give_back(calls.argument);
+    ownership_release(calls.argument);
 }
 
 /* cancel-at-every-await: aw_fiber */
 static aw_fiber plain;
 static aw_future *make_plain(void) {
     calls.entered = calls.dropped = 0;
-    calls.argument = ledger_token();
+    calls.argument = ownership_token();
     plain = aw_fiber_with(plain_main, plain_drop, &calls, 0);
     return &plain.future;
 }
@@ -55,10 +55,10 @@ static void after_plain(void) {
     CHECK_LE(calls.entered + calls.dropped, 1);
 }
 TEST(plain_fiber) {
-    cut_everywhere((struct specimen){make_plain, take_plain, NULL, NULL, after_plain});
+    cancel_everywhere((struct specimen){make_plain, take_plain, NULL, NULL, after_plain});
 }
 
-/* ---- Defined: it owns an argument, and its output ---------------------------------------------- */
+/* ---- Defined fibers, which own their argument and output ------------------------------------- */
 
 struct defined {
     AW_FIBER_FRAME(int);
@@ -66,28 +66,28 @@ struct defined {
 };
 static void defined_discard(aw_future *self) {
     int out = ((struct defined *)self)->out;
-    if (out > 0) ledger_give_back(out);
+    if (out > 0) ownership_release(out);
 }
 AW_FIBER_STATIC(defined, .discard = defined_discard) {
-    int holder = ledger_enter(0);
-    /* What it returns when it is cut is a token as often as not: it is discarded. */
-    int out = chain.style & 16 ? ledger_token() : 0;
+    int holder = ownership_enter(0);
+    /* In half of the runs it returns a token even when it is cut: that token is discarded. */
+    int out = chain.style & 16 ? ownership_token() : 0;
     int r = await_leaf(2, holder);
     if (r >= 0) r = aw_await(aw_sleep_for(AW_USEC(100)));
     if (r >= 0) r = aw_await(chain_leaf(1, holder));
     if (r > 0) {
-        if (out) ledger_give_back(out);
+        if (out) ownership_release(out);
         out = r;
     }
-    ledger_leave(holder);
-    ledger_give_back(self->argument);
+    ownership_leave(holder);
+    ownership_release(self->argument);
     return out ? out : r;
 }
 AW_FIBER_DROP(defined) {
-    ledger_give_back(self->argument);
+    ownership_release(self->argument);
 }
 static struct defined call_defined(void) {
-    return AW_CALL(defined, .argument = ledger_token());
+    return AW_CALL(defined, .argument = ownership_token());
 }
 
 /* cancel-at-every-await: AW_FIBER */
@@ -97,10 +97,10 @@ static aw_future *make_defined(void) {
     return &defined.future;
 }
 static void take_defined(aw_future *f) {
-    ledger_give_back(((struct defined *)f)->out);
+    ownership_release(((struct defined *)f)->out);
 }
 TEST(defined_fiber) {
-    cut_everywhere((struct specimen){make_defined, take_defined, NULL, NULL, NULL});
+    cancel_everywhere((struct specimen){make_defined, take_defined, NULL, NULL, NULL});
 }
 
 AW_ASYNC(int, around_defined, struct defined f; struct leaf leaf;) {
@@ -110,34 +110,34 @@ AW_ASYNC(int, around_defined, struct defined f; struct leaf leaf;) {
     AW_FINALLY;
     if (AW_STARTED) {
         AW_AWAIT(self->leaf, chain_leaf(1, 0));
-        ledger_give_back(self->leaf.out);
+        ownership_release(self->leaf.out);
     }
     AW_END;
 }
 
-/* ---- Everything in a fiber --------------------------------------------------------------------- */
+/* ---- Everything that a fiber may await ------------------------------------------------------- */
 
 typedef AW_JOIN(struct defined, struct leaf) defined_and_leaf;
 typedef AW_SELECT(struct leaf, struct defined) leaf_or_defined;
 
-/* What is left of a select. */
+/* Takes the outputs of a select. */
 static void take_choice(leaf_or_defined *s) {
     AW_SELECT_EACH(i, s)
-        ledger_give_back(i == 0 ? s->f0.out : s->f1.out);
+        ownership_release(i == 0 ? s->f0.out : s->f1.out);
 }
 
 AW_FIBER(int, mixed, int part;) {
-    int holder = ledger_enter(0), r = 0;
+    int holder = ownership_enter(0), r = 0;
     if (self->part == 0) {
         r = aw_await(call_defined());
-        if (r > 0) ledger_give_back(r);
+        if (r > 0) ownership_release(r);
     } else if (self->part == 1) {
         r = aw_await_for(AW_USEC(chain.style % 3 * 100), call_defined());
-        if (r > 0) ledger_give_back(r);
+        if (r > 0) ownership_release(r);
     } else if (self->part == 2) {
         defined_and_leaf j = AW_JOIN_OF(defined_and_leaf, call_defined(), chain_leaf(2, holder));
         r = aw_await_future(&j.future);
-        if (r == 0) ledger_give_back(j.f0.out), ledger_give_back(j.f1.out);
+        if (r == 0) ownership_release(j.f0.out), ownership_release(j.f1.out);
     } else if (self->part == 3) {
         leaf_or_defined s = AW_SELECT_OF(leaf_or_defined, chain_leaf(4, holder), call_defined());
         r = aw_await_future(&s.future);
@@ -145,21 +145,21 @@ AW_FIBER(int, mixed, int part;) {
     } else if (self->part == 4) {
         aw_box b = aw_box_new(AW_CALL(around_defined));
         r = aw_await_future(&b.future);
-        if (r == 0) ledger_give_back(aw_box_take(struct around_defined, &b));
+        if (r == 0) ownership_release(aw_box_take(struct around_defined, &b));
     } else {
         struct defined *task = aw_spawn(call_defined());
         r = aw_await(aw_task_join(task));
         if (r < 0) aw_task_abort(task);
         AW_SHIELD {
             int status = r < 0 ? aw_await(aw_task_join(task)) : r;
-            if (status == 0) ledger_give_back(task->out);
+            if (status == 0) ownership_release(task->out);
         }
         aw_task_drop(task);
     }
     AW_SHIELD {
         await_leaf(1, holder);
     }
-    ledger_leave(holder);
+    ownership_leave(holder);
     return r;
 }
 
@@ -172,25 +172,25 @@ static aw_future *make_mixed(void) {
 
 TEST(a_fiber_in_a_fiber) {
     part = 0;
-    cut_everywhere((struct specimen){.make = make_mixed});
+    cancel_everywhere((struct specimen){.make = make_mixed});
 }
 TEST(a_timeout_in_a_fiber) {
     part = 1;
-    cut_everywhere((struct specimen){.make = make_mixed});
+    cancel_everywhere((struct specimen){.make = make_mixed});
 }
 TEST(a_join_in_a_fiber) {
     part = 2;
-    cut_everywhere((struct specimen){.make = make_mixed});
+    cancel_everywhere((struct specimen){.make = make_mixed});
 }
 TEST(a_select_in_a_fiber) {
     part = 3;
-    cut_everywhere((struct specimen){.make = make_mixed});
+    cancel_everywhere((struct specimen){.make = make_mixed});
 }
 TEST(a_boxed_function_around_a_fiber_in_a_fiber) {
     part = 4;
-    cut_everywhere((struct specimen){.make = make_mixed});
+    cancel_everywhere((struct specimen){.make = make_mixed});
 }
 TEST(a_task_of_a_fiber) {
     part = 5;
-    cut_everywhere((struct specimen){.make = make_mixed});
+    cancel_everywhere((struct specimen){.make = make_mixed});
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Programs with fibers, in which every allocation and every call for pages fails in turn, once, and then
- * that one and all after it: each run ends with clean errors, and leaves nothing behind. What a fiber
+ * Programs with fibers, in which every allocation and every call for pages fails in turn: once, and
+ * then with all after it. Each run ends with clean errors, and leaves nothing behind. What a fiber
  * owns is released exactly once: by its body, or by its drop part. */
 /* link: -Wl,--wrap=mmap -Wl,--wrap=munmap -Wl,--wrap=madvise -Wl,--wrap=mprotect */
 #include <awake.h>
@@ -11,13 +11,13 @@
 #include <string.h>
 
 #include "support/by_hand.h"
-#include "support/ledger.h"
+#include "support/ownership.h"
 #include "support/mappings.h"
 #include "support/memory.h"
 
 static struct memory memory;
 
-/* What went wrong in one run: each only for want of memory. */
+/* Counts the errors of a run, which must all be -ENOMEM. */
 static int refused;
 static int note(int error) {
     if (error == -ENOMEM)
@@ -27,16 +27,16 @@ static int note(int error) {
     return error;
 }
 
-/* ---- Fibers that own something ---------------------------------------------------------------- */
+/* ---- Fibers that own something --------------------------------------------------------------- */
 
-static int entered, dropped, made; /* each that was made is either entered or dropped */
+static int entered, dropped, made; /* each one made is entered or dropped */
 
 static int argument(void) {
     ADD(made, 1);
-    return ledger_token();
+    return ownership_token();
 }
 
-/* Its output is a token too. */
+/* Its output is a token, too. */
 struct works {
     AW_FIBER_FRAME(int);
     int token;
@@ -45,7 +45,7 @@ struct works {
 
 static void discard_token(aw_future *self) {
     int out = ((struct works *)self)->out;
-    if (out > 0) ledger_give_back(out);
+    if (out > 0) ownership_release(out);
 }
 
 AW_FIBER_STATIC(works, .discard = discard_token) {
@@ -54,15 +54,15 @@ AW_FIBER_STATIC(works, .discard = discard_token) {
     memset(scratch, self->waits, sizeof scratch);
     for (int i = 0; i < self->waits && aw_fiber_yield() == 0; i++)
         CHECK_EQ(scratch[i * 100], self->waits);
-    ledger_give_back(self->token);
-    return ledger_token();
+    ownership_release(self->token);
+    return ownership_token();
 }
 AW_FIBER_DROP(works) {
     ADD(dropped, 1);
-    ledger_give_back(self->token);
+    ownership_release(self->token);
 }
 
-/* Outputs in which there is no room for an error. */
+/* Outputs that cannot hold an error. */
 struct pair {
     int token;
     double number;
@@ -76,38 +76,38 @@ AW_FIBER(struct pair, makes_pair, int token; int waits;) {
 }
 AW_FIBER_DROP(makes_pair) {
     ADD(dropped, 1);
-    ledger_give_back(self->token);
+    ownership_release(self->token);
 }
 
 AW_FIBER(void, returns_nothing, int token;) {
     ADD(entered, 1);
     aw_fiber_yield();
-    ledger_give_back(self->token);
+    ownership_release(self->token);
 }
 AW_FIBER_DROP(returns_nothing) {
     ADD(dropped, 1);
-    ledger_give_back(self->token);
+    ownership_release(self->token);
 }
 
 AW_FIBER(unsigned char, returns_a_byte, int token;) {
     ADD(entered, 1);
-    ledger_give_back(self->token);
+    ownership_release(self->token);
     return 200;
 }
 AW_FIBER_DROP(returns_a_byte) {
     ADD(dropped, 1);
-    ledger_give_back(self->token);
+    ownership_release(self->token);
 }
 
 static int plain(void *token) {
     ADD(entered, 1);
     int r = aw_fiber_yield();
-    ledger_give_back((int)(intptr_t)token);
+    ownership_release((int)(intptr_t)token);
     return r;
 }
 static void plain_drop(void *token) {
     ADD(dropped, 1);
-    ledger_give_back((int)(intptr_t)token);
+    ownership_release((int)(intptr_t)token);
 }
 
 #define WORKS(n)   AW_CALL(works, .token = argument(), .waits = (n))
@@ -116,17 +116,18 @@ static void plain_drop(void *token) {
 #define NOTHING()  AW_CALL(returns_nothing, .token = argument())
 #define AND_BYTE() AW_CALL(returns_a_byte, .token = argument())
 
-/* Take a token, or note that there is none. */
+/* Takes a token, or notes the error. */
 static void take(int out) {
     if (out > 0)
-        ledger_give_back(out);
+        ownership_release(out);
     else
         note(out);
 }
 
-/* ---- In fibers -------------------------------------------------------------------------------- */
+/* ---- In fibers ------------------------------------------------------------------------------- */
 
-/* Awaits others in every form. A child that cannot say so fails the task: -ECANCELED here. */
+/* Awaits fibers in every form. If the output of a child cannot hold an error, its failure fails the
+ * task: here -ECANCELED. */
 AW_FIBER(int, awaits_all_forms) {
     take(aw_await(WORKS(0)));
     take(aw_await(WORKS(2)));
@@ -140,9 +141,9 @@ AW_FIBER(int, awaits_all_forms) {
     if (note(box.out) == 0) take(aw_box_take(struct works, &box));
     struct pair p = {0, 0};
     error = aw_await_into(&p, PAIR(1));
-    if (error == 0) ledger_give_back(p.token);
+    if (error == 0) ownership_release(p.token);
     if (error) {
-        /* Only the failure of the whole task can have cancelled it. */
+        /* Only the failure of the whole task cancels it. */
         CHECK_EQ(error, -ECANCELED);
         CHECK(aw_cancelled());
         CHECK_EQ(p.token, 0);
@@ -161,7 +162,7 @@ AW_FIBER(int, spawns_many) {
         note(aw_task_error(tasks[i]));
         pairs[i] = aw_spawn(PAIR(i % 3));
         note(aw_task_error(pairs[i]));
-        if (i == 5) aw_task_abort(tasks[i]); /* before it was entered */
+        if (i == 5) aw_task_abort(tasks[i]); /* before it starts */
     }
     CHECK_EQ(aw_fiber_yield(), 0);
     aw_task_abort(tasks[8]);
@@ -174,26 +175,26 @@ AW_FIBER(int, spawns_many) {
         if (error != -ECANCELED) note(error);
         error = note(aw_await(aw_task_join(pairs[i])));
         if (error == 0)
-            ledger_give_back(aw_task_take(pairs[i]).token);
+            ownership_release(aw_task_take(pairs[i]).token);
         else
             aw_task_drop(pairs[i]);
     }
     return 0;
 }
 
-/* ---- In async functions ----------------------------------------------------------------------- */
+/* ---- In async functions ---------------------------------------------------------------------- */
 
 static int finally_runs;
 
-/* Its children cannot say what is wrong, so the task ends; its cleanup runs. There the last child has
- * nobody to tell: it is logged, and the cleanup goes on. */
+/* The outputs of its children cannot hold an error, so a failure in the body fails the task, and
+ * the cleanup runs. A failure in the cleanup is logged, and the cleanup goes on. */
 AW_ASYNC(int, holds_fibers, int token;
          AW_SHARE(struct returns_nothing nothing; struct makes_pair pair;
                   struct returns_a_byte byte;);) {
     AW_BEGIN;
     AW_AWAIT(self->nothing, NOTHING());
     AW_AWAIT(self->pair, PAIR(1));
-    ledger_give_back(self->pair.out.token);
+    ownership_release(self->pair.out.token);
     AW_AWAIT(self->byte, AND_BYTE());
     CHECK_EQ(self->byte.out, 200);
     AW_RETURN(0);
@@ -204,14 +205,14 @@ AW_ASYNC(int, holds_fibers, int token;
         AW_AWAIT(self->byte, AND_BYTE());
         CHECK(self->byte.out == 200 || self->byte.out == 0);
     }
-    ledger_give_back(self->token);
+    ownership_release(self->token);
     AW_END;
 }
 
 AW_ASYNC(int, joins_fibers, aw_task_join_future join; struct holds_fibers * held; aw_all all;
          struct works array[5]; int i; aw_set set; aw_set_next_future next;) {
     AW_BEGIN;
-    self->held = aw_spawn(AW_CALL(holds_fibers, .token = ledger_token()));
+    self->held = aw_spawn(AW_CALL(holds_fibers, .token = ownership_token()));
     AW_AWAIT(self->join, aw_task_join(self->held));
     note(self->join.out);
     aw_task_drop(self->held);
@@ -233,7 +234,7 @@ AW_ASYNC(int, joins_fibers, aw_task_join_future join; struct holds_fibers * held
     AW_END;
 }
 
-/* ---- The programs ----------------------------------------------------------------------------- */
+/* ---- The programs ---------------------------------------------------------------------------- */
 
 static void block_on_noted(aw_runtime *rt, aw_future *f, const int *out) {
     if (note(aw_block_on_future(rt, f)) == 0) note(*out);
@@ -253,7 +254,7 @@ static void run_inside(void) {
     take(aw_block_on(rt, WORKS(1)));
     note(aw_block_on(rt, PLAIN()));
     struct pair p = {0, 0};
-    if (note(aw_block_on_into(rt, &p, PAIR(1))) == 0) ledger_give_back(p.token);
+    if (note(aw_block_on_into(rt, &p, PAIR(1))) == 0) ownership_release(p.token);
     note(aw_block_on_status(rt, NOTHING()));
     aw_runtime_free(rt);
 }
@@ -265,7 +266,7 @@ static void *run_thread(void *unused) {
     return NULL;
 }
 
-/* The pool of a thread, which goes with it. */
+/* Uses the stack pool of a thread, which is freed when the thread ends. */
 static void run_on_a_thread(void) {
     pthread_t thread;
     CHECK_EQ(pthread_create(&thread, NULL, run_thread, NULL), 0);
@@ -274,7 +275,7 @@ static void run_on_a_thread(void) {
     CHECK_EQ(mappings.bytes, 0);
 }
 
-/* Nobody to fail: it is logged, and the output is all zero. */
+/* Without a task to fail, a failure is logged, and the output is all zero. */
 static int logged;
 
 #define POLL_TO_END(f)                                                                             \
@@ -284,7 +285,7 @@ static int logged;
             CHECK(aw_flag_take(&flag));                                                            \
     } while (0)
 
-static void run_by_hand(void) {
+static void run_without_runtime(void) {
     for (int i = 0; i < 3; i++) {
         struct works w = WORKS(i);
         POLL_TO_END(&w);
@@ -293,14 +294,14 @@ static void run_by_hand(void) {
         struct makes_pair p = PAIR(i);
         POLL_TO_END(&p);
         if (logged == before) {
-            ledger_give_back(p.out.token);
+            ownership_release(p.out.token);
         } else {
             CHECK_EQ(p.out.token, 0);
             CHECK(p.out.number == 0.0);
         }
         struct returns_nothing n = NOTHING();
         POLL_TO_END(&n);
-        /* Given up where they wait, and before. */
+        /* Cancelled before its first poll, or after it. */
         struct works c = WORKS(5);
         aw_flag flag = {0};
         if (i && POLL(&c, &flag) == AW_READY)
@@ -310,7 +311,7 @@ static void run_by_hand(void) {
     }
 }
 
-/* ---- All failures ----------------------------------------------------------------------------- */
+/* ---- Every failure --------------------------------------------------------------------------- */
 
 static void expect_no_memory(void *data, aw_log_level level, const char *message) {
     (void)data;
@@ -321,7 +322,7 @@ static void expect_no_memory(void *data, aw_log_level level, const char *message
 
 enum what { ALLOCATIONS, PAGES };
 
-/* One run; how many calls failed. */
+/* One run. Returns the number of calls that failed. */
 static long run_failing(void (*run)(void), enum what what, long fail_at, bool fail_on) {
     enum marks marks = mappings.marks;
     memory_init(&memory);
@@ -336,11 +337,11 @@ static long run_failing(void (*run)(void), enum what what, long fail_at, bool fa
     }
     aw_set_allocator(&memory.allocator);
     aw_set_log(expect_no_memory, NULL);
-    ledger_reset();
+    ownership_reset();
     entered = dropped = made = refused = logged = finally_runs = 0;
     run();
     aw_stacks_trim();
-    ledger_check_balanced();
+    ownership_check_balanced();
     CHECK_EQ(entered + dropped, made);
     memory_check_empty(&memory);
     CHECK_EQ(mappings.bytes, 0);
@@ -354,13 +355,13 @@ static void fail_each(void (*run)(void), enum what what, bool fail_on, long at_l
     for (; run_failing(run, what, n, fail_on); n++)
         clean += refused + logged == 0;
     CHECK_GT(n, at_least); /* the last run had no failure */
-    CHECK_LT(clean, n);    /* and some of the others had consequences */
+    CHECK_LT(clean, n);    /* some failures had consequences */
 }
 
 static void fail_all(enum what what, bool fail_on) {
     fail_each(run_inside, what, fail_on, what == PAGES ? 5 : 30);
     fail_each(run_on_a_thread, what, fail_on, 2);
-    fail_each(run_by_hand, what, fail_on, 2);
+    fail_each(run_without_runtime, what, fail_on, 2);
 }
 
 TEST_LIMIT(each_allocation_fails_once, 60) {
@@ -384,13 +385,13 @@ TEST_LIMIT(each_call_for_pages_of_an_older_kernel_and_all_after_it_fail, 60) {
     fail_all(PAGES, true);
 }
 
-/* ---- None at all ------------------------------------------------------------------------------ */
+/* ---- No pages at all ------------------------------------------------------------------------- */
 
 static void refuse_pages(void) {
     memory_init(&memory);
     aw_set_allocator(&memory.allocator);
     aw_set_log(expect_no_memory, NULL);
-    ledger_reset();
+    ownership_reset();
     mappings.fail_at = mappings.calls + 1;
     mappings.fail_on = true;
 }
@@ -398,7 +399,7 @@ static void refuse_pages(void) {
 static void allow_pages(void) {
     mappings.fail_on = false;
     aw_stacks_trim();
-    ledger_check_balanced();
+    ownership_check_balanced();
     memory_check_empty(&memory);
     CHECK_EQ(mappings.bytes, 0);
 }
@@ -442,10 +443,10 @@ TEST(a_task_whose_output_cannot_say_so_fails_with_no_memory) {
     allow_pages();
 }
 
-/* The task fails through all that lies between it and the fiber; its cleanup is told by the log. */
+/* The task fails through all futures between it and the fiber. Failures in cleanup are logged. */
 TEST(cleanup_that_cannot_have_a_fiber_is_logged_and_goes_on) {
     refuse_pages();
-    CHECK_EQ(aw_run(AW_CALL(holds_fibers, .token = ledger_token())), -ENOMEM);
+    CHECK_EQ(aw_run(AW_CALL(holds_fibers, .token = ownership_token())), -ENOMEM);
     CHECK_EQ(finally_runs, 1);
     CHECK_EQ(logged, 2);
     CHECK_EQ(entered, 0);
@@ -471,7 +472,7 @@ TEST(when_there_is_memory_again_fibers_run_again) {
     for (int i = 0; i < 10; i++)
         CHECK_EQ(aw_run(WORKS(1)), -ENOMEM);
     mappings.fail_on = false;
-    ledger_give_back(aw_run(WORKS(1)));
+    ownership_release(aw_run(WORKS(1)));
     CHECK_EQ(entered, 1);
     allow_pages();
 }

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ten thousand random programs whose parts are of all three kinds: async functions (the actors of
- * support/program.h), fibers (players), and leaves that win or lose the race against their cancel, one inside
- * the other. A player waits at any depth of calls for anything, and checks what it is told against what
- * became of that: a join is cut exactly when one of its parts was, a select exactly when all were, and so
- * on; in a shield nothing is refused. In the end no stack is in use. */
+ * Ten thousand random programs with parts of all three kinds, nested in one another: async
+ * functions (the actors of support/random_program.h), fibers (players), and leaves that win or lose the
+ * race against their cancel. A player awaits any future, at any depth of calls, and checks the
+ * result against what became of that future: a join is cut exactly if one of its parts was, a
+ * select exactly if all were, and so on. In a shield no await is refused. In the end no stack is in
+ * use. */
 #include "fiber/stack.h"
-#include "support/program.h"
+#include "support/random_program.h"
 #include "support/script.h"
 
 enum { SCRIPTS = 4096, STUBBORN = 3 };
 
-/* Fate reaches into all of them: under this lock. */
+/* The scripts are accessed by their leaves and by strike(), under this lock. */
 static pthread_mutex_t scripts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct script scripts[SCRIPTS];
 static int used_scripts;
 
-/* What has come up, in all programs: a test in which nothing happens would pass as well. */
+/* Events in all programs, so that a test in which nothing happens fails. */
 static struct { long refused, dropped, finished_late, shielded, failed, outran, embedded; } seen;
 
-/* ---- Leaves ----------------------------------------------------------------------------------- */
+/* ---- Leaves ---------------------------------------------------------------------------------- */
 
 static struct leaf any_leaf(int parent) {
     uint64_t bits = any(1 << 16);
@@ -30,8 +31,8 @@ static struct leaf any_leaf(int parent) {
                          .cancel_pends = (int)(bits >> 4 & 1),
                          .wins = bits >> 5 & 1,
                          .owns = true,
-                         .busy = bits & 3 && bits >> 6 & 1, /* else the clock would stand still */
-                         .hurries = bits >> 7 & 1,
+                         .busy = bits & 3 && bits >> 6 & 1, /* else the clock would stop */
+                         .busy_cancel = bits >> 7 & 1,
                          .borrows = bits >> 8 & 1,
                          .error = (bits >> 9 & 15) == 0 ? -EIO : 0,
                          .parent = parent,
@@ -41,7 +42,7 @@ static struct leaf any_leaf(int parent) {
     return l;
 }
 
-/* What the leaves wait for comes, now and then. It goes on as long as there are other tasks. */
+/* Wakes and finishes leaves now and then, as long as there are other tasks. */
 struct fate {
     AW_FRAME(int);
     aw_sleep nap;
@@ -55,7 +56,7 @@ static void strike(void) {
         if (any(4) == 0)
             script_wake(s);
         else if (s->cancels)
-            script_let_go(s);
+            script_finish_cancel(s);
         else
             script_finish(s);
     }
@@ -84,10 +85,10 @@ static void begin(void) {
 static void end(void) {
     for (int i = 0; i < used_scripts; i++)
         CHECK(script_ended(&scripts[i]));
-    if (aw__stacks_here) CHECK_EQ(aw__stacks_here->used, 0);
+    if (aw__stacks_of_thread) CHECK_EQ(aw__stacks_of_thread->used, 0);
 }
 
-/* ---- Players: fibers -------------------------------------------------------------------------- */
+/* ---- Players: fibers ------------------------------------------------------------------------- */
 
 struct player {
     AW_FIBER_FRAME(int);
@@ -98,13 +99,13 @@ struct player {
 static struct player play(int depth, int parent);
 
 static void player_discard(aw_future *self) {
-    give_back(((struct player *)self)->out);
+    release_output(((struct player *)self)->out);
 }
 
-/* What a player has on its stack. */
+/* The state of a player, on its stack. */
 struct game {
     const struct player *self;
-    int holder, stubborn, where; /* where it receives, from 1 */
+    int holder, stubborn, channel; /* the channel it receives from, counted from 1 */
     struct kept kept[KEPT];
     bool has_set;
     aw_set set;
@@ -114,7 +115,7 @@ static struct part *me(const struct game *g) {
     return &world.parts[g->self->part];
 }
 
-/* An await was refused. */
+/* Notes that an await was refused. */
 static int refused(struct game *g) {
     CHECK(aw_cancelled());
     me(g)->cut = true;
@@ -122,7 +123,7 @@ static int refused(struct game *g) {
     return -ECANCELED;
 }
 
-/* An await at the end of some calls; their locals must be there afterwards. */
+/* Awaits below some nested calls. Their locals must be intact afterwards. */
 static int wait_below(aw_future *f, int depth) {
     volatile uint64_t mine[8];
     uint64_t mark = (uintptr_t)f + (uint64_t)depth;
@@ -142,7 +143,7 @@ static int wait(struct game *g, aw_future *f) {
 }
 #define WAIT(g, f) wait((g), &(f).future)
 
-/* Something in a box, to be looked at when the box is gone. */
+/* The content of a box, to be inspected after the box is freed. */
 struct boxed {
     int part;
     const struct script *script;
@@ -161,7 +162,7 @@ static struct boxed look(const aw_box *b) {
 }
 static aw_poll answer(struct boxed b) {
     if (!b.script) return world.parts[b.part].answer;
-    return b.script->finished ? AW_READY : b.script->gone ? AW_CANCELLED : AW_PENDING;
+    return b.script->finished ? AW_READY : b.script->cancelled ? AW_CANCELLED : AW_PENDING;
 }
 static int how_many(const struct boxed *b, int n, aw_poll which) {
     int count = 0;
@@ -210,7 +211,7 @@ static int play_join(struct game *g) {
     if (error) return error;
     take(&j.f0);
     take(&j.f1);
-    give_back(j.f2.out);
+    release_output(j.f2.out);
     return 0;
 }
 
@@ -255,7 +256,7 @@ static int play_select(struct game *g) {
     return 0;
 }
 
-/* By value, on the stack of this one. */
+/* By value, on the stack of this player. */
 static int play_player(struct game *g) {
     struct player p = play(g->self->depth - 1, g->holder);
     const struct part *part = &world.parts[p.part];
@@ -266,7 +267,7 @@ static int play_player(struct game *g) {
         return refused(g);
     }
     CHECK_EQ(part->answer, timed && out == -ETIMEDOUT ? AW_CANCELLED : AW_READY);
-    give_back(out);
+    release_output(out);
     return 0;
 }
 static int play_actor(struct game *g) {
@@ -275,7 +276,7 @@ static int play_actor(struct game *g) {
     int out = 0, error = any(2) ? aw_await_into(&out, a) : aw_await_status(a);
     CHECK_EQ(part->answer, error ? AW_CANCELLED : AW_READY);
     if (error) return refused(g);
-    give_back(out);
+    release_output(out);
     return 0;
 }
 
@@ -307,13 +308,13 @@ static int play_array(struct game *g) {
 static int play_receive(struct game *g) {
     int c = (int)any(CHANNELS);
     if (!receive_begin(c)) return 0;
-    g->where = c + 1;
+    g->channel = c + 1;
     some_receive r = AW_SELECT_OF(some_receive, aw_oneshot_recv(&world.channels[c]), nap());
     int error = WAIT(g, r);
     trace(106, (uint64_t)r.out);
     if (!error && r.out & 1 && r.f0.out == 0) take_message(c);
     receive_end(c);
-    g->where = 0;
+    g->channel = 0;
     return error;
 }
 
@@ -322,7 +323,7 @@ static int play_notified(struct game *g) {
                                    nap());
     int error = WAIT(g, n);
     trace(105, (uint64_t)n.out);
-    if (!error && any(2)) aw_select_drop(&n); /* passes it on */
+    if (!error && any(2)) aw_select_drop(&n); /* passes the notification on */
     return error;
 }
 
@@ -345,20 +346,20 @@ static int play_join_task(struct game *g) {
     return 0;
 }
 
-/* Nothing in here is refused. */
+/* Nothing in the shield is refused. */
 static void play_shielded(struct game *g) {
     AW_SHIELD {
         struct leaf l = any_leaf(g->holder);
         ADD(seen.shielded, aw_cancelled());
         CHECK_EQ(wait_below(&l.future, (int)any(3)), 0);
-        give_back(l.out);
+        release_output(l.out);
         if (any(4) == 0) break;
         AW_SHIELD CHECK_EQ(aw_await(nap()), 0);
         CHECK_EQ(aw_fiber_yield(), 0);
     }
 }
 
-/* One thing: 0, or -ECANCELED when an await was refused. */
+/* Runs one operation. Returns 0, or -ECANCELED if an await was refused. */
 static int play_op(struct game *g, enum op op) {
     int i;
     switch (op) {
@@ -399,15 +400,15 @@ static int play_op(struct game *g, enum op op) {
     default: break;
     }
     struct leaf l = any_leaf(g->holder);
-    /* Perhaps it has been polled before it is awaited: then it may win the race against the first cancel. */
+    /* Polled before it is awaited, the leaf may win the race against the first cancel. */
     bool ready = any(2) && aw_future_poll(&l.future, aw_fiber_cx()) == AW_READY;
     int error = ready ? 0 : WAIT(g, l);
     CHECK_EQ(l.script->finished, error == 0);
-    if (!error) give_back(l.out);
+    if (!error) release_output(l.out);
     return error;
 }
 
-/* What a player leaves behind is cleared away in a shield. */
+/* Releases, in a shield, what the player still has. */
 static void clear_away(struct game *g) {
     AW_SHIELD {
         if (g->has_set) {
@@ -430,7 +431,7 @@ static void clear_away(struct game *g) {
 }
 
 AW_FIBER_STATIC(player, .discard = player_discard) {
-    struct game g = {.self = self, .holder = ledger_enter(self->parent), .stubborn = STUBBORN};
+    struct game g = {.self = self, .holder = ownership_enter(self->parent), .stubborn = STUBBORN};
     me(&g)->entered = true;
     int out = 0;
     for (int steps = 1 + (int)any(10); steps; steps--) {
@@ -449,26 +450,26 @@ AW_FIBER_STATIC(player, .discard = player_discard) {
     }
     clear_away(&g);
     trace(209, aw_cancelled());
-    ledger_leave(g.holder);
-    ledger_give_back(self->argument);
+    ownership_leave(g.holder);
+    ownership_release(self->argument);
     me(&g)->returned = me(&g)->left = true;
-    return out ? out : ledger_token();
+    return out ? out : ownership_token();
 }
 AW_FIBER_DROP(player) {
     ADD(seen.dropped, 1);
-    ledger_give_back(self->argument);
+    ownership_release(self->argument);
 }
 WATCHED(player)
 
 static struct player play(int depth, int parent) {
     struct player p = AW_CALL(player, .stack_size = any(4) ? 0 : 32768, .part = part_new(),
-                              .argument = ledger_token(), .parent = parent, .depth = depth,
+                              .argument = ownership_token(), .parent = parent, .depth = depth,
                               .tired = tired(depth));
     p.future.type = &watched_player;
     return p;
 }
 
-/* ---- Carriers: async functions with fibers in their frames ------------------------------------ */
+/* ---- Carriers: async functions with fibers in their frames ----------------------------------- */
 
 struct carrier {
     AW_FRAME(int);
@@ -479,7 +480,7 @@ struct carrier {
 };
 
 static void carrier_discard(aw_future *self) {
-    give_back(((struct carrier *)self)->out);
+    release_output(((struct carrier *)self)->out);
 }
 static int carrier_returns(const struct carrier *c, int out) {
     world.parts[c->part].returned = true;
@@ -489,7 +490,7 @@ static int carrier_returns(const struct carrier *c, int out) {
 
 AW_ASYNC_STATIC(carrier, .discard = carrier_discard) {
     AW_BEGIN;
-    self->holder = ledger_enter(self->parent);
+    self->holder = ownership_enter(self->parent);
     world.parts[self->part].entered = true;
     if (any(3) == 0) {
         AW_AWAIT(self->player, play(self->depth - 1, self->holder));
@@ -500,22 +501,22 @@ AW_ASYNC_STATIC(carrier, .discard = carrier_discard) {
         AW_RETURN(carrier_returns(self, self->timeout.inner.out));
     }
     AW_AWAIT_JOIN(self->join, play(self->depth - 1, self->holder), any_leaf(self->holder));
-    give_back(self->join.f1.out);
+    release_output(self->join.f1.out);
     AW_RETURN(carrier_returns(self, self->join.f0.out));
     AW_FINALLY;
     if (AW_STARTED) {
         AW_AWAIT(self->cleanup, any_leaf(self->holder));
-        give_back(self->cleanup.out);
-        ledger_leave(self->holder);
+        release_output(self->cleanup.out);
+        ownership_leave(self->holder);
         world.parts[self->part].left = true;
     }
-    ledger_give_back(self->argument);
+    ownership_release(self->argument);
     AW_END;
 }
 WATCHED(carrier)
 
-static struct carrier carry(int depth, int parent) {
-    struct carrier c = AW_CALL(carrier, .part = part_new(), .argument = ledger_token(),
+static struct carrier new_carrier(int depth, int parent) {
+    struct carrier c = AW_CALL(carrier, .part = part_new(), .argument = ownership_token(),
                                .parent = parent, .depth = depth);
     c.future.type = &watched_carrier;
     return c;
@@ -527,18 +528,18 @@ static int carrier_part(const aw_future *f) {
     return ((const struct player *)(const void *)f)->part;
 }
 
-/* ---- Programs --------------------------------------------------------------------------------- */
+/* ---- Programs -------------------------------------------------------------------------------- */
 
 static aw_box mixed_box(int depth, int parent) {
     uint64_t kind = any(4);
     if (kind == 0) return aw_box_new(any_leaf(parent));
-    if (kind == 1 && depth > 0) return aw_box_new(carry(depth, parent));
+    if (kind == 1 && depth > 0) return aw_box_new(new_carrier(depth, parent));
     return aw_box_new(play(depth, parent));
 }
 
 static struct kept mixed_spawn(void) {
     if (any(4) == 0) {
-        struct carrier c = carry(DEPTH, 0);
+        struct carrier c = new_carrier(DEPTH, 0);
         int part = c.part;
         return (struct kept){AW_TASK(aw_spawn(c)), part};
     }
@@ -549,8 +550,7 @@ static struct kept mixed_spawn(void) {
 
 static void run_seeds(uint64_t first) {
     int n = test_scale(1000);
-    if (test_on_workers() && n > 300)
-        n = 300; /* each starts and ends their threads, and their stacks */
+    if (test_on_workers() && n > 300) n = 300; /* each starts and ends threads and stacks */
     kinds = (struct kinds){mixed_box, mixed_spawn, begin, end, 1};
     for (uint64_t seed = first; seed < first + (uint64_t)n; seed++) {
         uint64_t trace = run_once(seed);
@@ -565,7 +565,7 @@ static void run_seeds(uint64_t first) {
     CHECK_GT(seen.outran, n / 100);
     CHECK_GT(seen.embedded, n / 100);
     aw_stacks_trim();
-    CHECK(aw__stacks_here == NULL);
+    CHECK(aw__stacks_of_thread == NULL);
 }
 
 #define PROGRAMS(n)                                                                                \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sockets without memory: each allocation fails in turn. Whatever could not be had is told, and nothing is left. */
+ * Sockets without memory: each allocation fails in turn. Each failure is reported, and nothing
+ * remains. */
 #include <errno.h>
 #include <limits.h>
 #include <netinet/tcp.h>
@@ -9,13 +10,13 @@
 
 #include <awake.h>
 
-#include "driver/uring.h"
+#include "io/uring.h"
 #include "support/memory.h"
 
-ALL_ON_THIS_THREAD("each test says itself on what it runs");
+ALL_ON_THIS_THREAD("each test chooses its own runtime");
 
 static struct memory taken;
-static int dropped; /* atomic: connections that nobody had asked for */
+static int dropped; /* atomic: connections accepted ahead and dropped */
 
 AW_ASYNC(int, accept_and_close, aw_listener *l; aw_conn * c; aw_accept_future a;) {
     AW_BEGIN;
@@ -26,21 +27,21 @@ AW_ASYNC(int, accept_and_close, aw_listener *l; aw_conn * c; aw_accept_future a;
     }
     AW_RETURN(self->a.out);
     AW_FINALLY;
-    aw_listener_drop(self->l); /* also if it was never run */
+    aw_listener_drop(self->l); /* even if the task never ran */
     AW_END;
 }
 
-/* Some who come at once, and want nothing. */
+/* Clients that connect at once, and send nothing. */
 enum { CROWD = 5 };
-static void crowd_comes(int *fds, const aw_addr *at) {
+static void connect_crowd(int *fds, const aw_addr *at) {
     for (int i = 0; i < CROWD; i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         CHECK_EQ(connect(fds[i], &at->u.any, at->size), 0);
     }
 }
 
-/* All that takes memory: a listener with its room or its queue, which grows, a task, a race by name, connections, a
- * pair, a pipe. */
+/* Uses all that allocates: a listener with a limit, or with a queue that grows, a task, a connect
+ * by name, connections, a pair, a pipe. */
 AW_ASYNC(int, use_all, const aw_listen_options *options; int crowd[CROWD]; aw_listener * l;
          aw_addr at; struct accept_and_close * task; aw_conn * c; aw_conn * ends[2]; char byte;
          aw_connect_host_future h; AW_TIMEOUT(aw_io) io; aw_task_join_future join;) {
@@ -52,7 +53,7 @@ AW_ASYNC(int, use_all, const aw_listen_options *options; int crowd[CROWD]; aw_li
     CHECK_EQ(aw_listener_addr(self->l, &self->at), 0);
     aw_listener_keep(self->l);
     self->task = aw_spawn(AW_CALL(accept_and_close, .l = self->l));
-    if (aw_task_is_finished(self->task)) { /* nobody would close */
+    if (aw_task_is_finished(self->task)) { /* no task would close the connection */
         aw_listener_close(self->l);
         aw_task_drop(self->task);
         AW_RETURN(-ENOMEM);
@@ -60,8 +61,9 @@ AW_ASYNC(int, use_all, const aw_listen_options *options; int crowd[CROWD]; aw_li
     AW_AWAIT(self->h, aw_connect_host(&self->c, "127.0.0.1", aw_addr_port(&self->at)));
     self->out = self->h.out;
     if (self->out == 0) {
-        if (self->options->ahead) crowd_comes(self->crowd, &self->at);
-        AW_AWAIT_FOR(self->io, AW_SEC(2), aw_read(self->c, &self->byte, 1)); /* closed, or lost */
+        if (self->options->accept_ahead) connect_crowd(self->crowd, &self->at);
+        /* Ends when the connection is closed; times out if it was lost. */
+        AW_AWAIT_FOR(self->io, AW_SEC(2), aw_read(self->c, &self->byte, 1));
         aw_close(self->c);
         self->out = self->io.out ? self->io.out : self->io.inner.out;
     }
@@ -91,7 +93,7 @@ AW_ASYNC(int, use_all, const aw_listen_options *options; int crowd[CROWD]; aw_li
     AW_END;
 }
 
-static void quiet(void *data, aw_log_level level, const char *message) {
+static void check_log(void *data, aw_log_level level, const char *message) {
     (void)data;
     CHECK_EQ(level, AW_LOG_PROBLEM);
     if (strstr(message, "accepted ahead"))
@@ -110,7 +112,7 @@ static int run(const char *driver, uint32_t workers, const aw_listen_options *op
     o.workers = workers;
     o.driver = driver;
     o.allocator = &taken.allocator;
-    o.log = quiet;
+    o.log = check_log;
     int error = aw_runtime_new(&rt, &o);
     if (!error) {
         error = aw_block_on(rt, AW_CALL(use_all, .options = options));
@@ -129,21 +131,21 @@ static void each_allocation_fails(const char *driver, uint32_t workers,
     for (long n = 1; n == 1 || taken.failures; n++) {
         int error = run(driver, workers, options, n), next = dup(0);
         CHECK(error == 0 || error == -ENOMEM);
-        CHECK_EQ(next, last); /* no descriptor is left */
+        CHECK_EQ(next, last); /* no descriptor leaks */
         close(next);
         failed += error == -ENOMEM;
     }
     CHECK_GT(failed, 5);
 }
 
-#define WITH_LIMIT AW_LISTEN(.max_connections = 3)
-#define WITH_AHEAD AW_LISTEN(.ahead = 1)
+#define WITH_LIMIT        AW_LISTEN(.max_connections = 3)
+#define WITH_ACCEPT_AHEAD AW_LISTEN(.accept_ahead = 1)
 
 static void needs(const char *driver) {
     if (strcmp(driver, "uring") == 0 && aw__uring_works()) SKIP("no io_uring here");
 }
 
-/* On workers each time another one may fail of those that several make. */
+/* On workers several threads allocate: each run may fail another allocation. */
 #define SCARCE(driver, name, options)                                                              \
     TEST(name##_by_##driver) {                                                                     \
         needs(#driver);                                                                            \
@@ -156,15 +158,15 @@ static void needs(const char *driver) {
 SCARCE(epoll, each_allocation_fails_once, WITH_LIMIT)
 SCARCE(poll, each_allocation_fails_once, WITH_LIMIT)
 SCARCE(uring, each_allocation_fails_once, WITH_LIMIT)
-SCARCE(epoll, each_allocation_of_accepting_ahead_fails_once, WITH_AHEAD)
-SCARCE(poll, each_allocation_of_accepting_ahead_fails_once, WITH_AHEAD)
+SCARCE(epoll, each_allocation_of_accepting_ahead_fails_once, WITH_ACCEPT_AHEAD)
+SCARCE(poll, each_allocation_of_accepting_ahead_fails_once, WITH_ACCEPT_AHEAD)
 
 TEST(each_allocation_of_accepting_ahead_fails_once_by_uring) {
     needs("uring");
-    each_allocation_fails("uring", 0, WITH_AHEAD);
-    CHECK_GT(dropped, 0); /* that of a larger queue was among them */
+    each_allocation_fails("uring", 0, WITH_ACCEPT_AHEAD);
+    CHECK_GT(dropped, 0); /* the growth of the queue failed, too */
 }
 TEST(each_allocation_of_accepting_ahead_fails_once_by_uring_on_2_workers) {
     needs("uring");
-    each_allocation_fails("uring", 2, WITH_AHEAD);
+    each_allocation_fails("uring", 2, WITH_ACCEPT_AHEAD);
 }

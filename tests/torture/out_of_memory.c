@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every allocation fails in turn, once, and then that one and all after it: each run of a program that
- * uses everything that allocates ends with clean errors or does without, and leaves nothing behind. */
+ * Every allocation fails in turn: once, and then with all after it. Each run of a program that uses
+ * everything that allocates ends with clean errors, or does without the memory, and leaves nothing
+ * behind. */
 #include <errno.h>
 #include <pthread.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/memory.h"
 #include "support/script.h"
 
 static struct memory memory;
 
-/* What went wrong in one run: each only for want of memory. */
+/* Counts the errors of a run, which must all be -ENOMEM. */
 static int refused;
 static int note(int error) {
     if (error == -ENOMEM)
@@ -25,7 +26,7 @@ enum { MANY = 40, PUSHED = 30, TASKS = 4 };
 static struct script scripts[200];
 static int used;
 
-/* Owns something from the start, runs a little, and has an owned output. */
+/* Owns a token from the start, pends a little, and has an owned output. */
 static struct leaf work(void) {
     int n = ADD(used, 1) + 1;
     CHECK_LT(n, 200);
@@ -35,7 +36,7 @@ static struct leaf work(void) {
     return leaf(s);
 }
 
-/* ---- Inside a runtime ------------------------------------------------------------------------- */
+/* ---- Inside a runtime ------------------------------------------------------------------------ */
 
 AW_ASYNC(long, fib, int n; long a, b; aw_box box;) {
     AW_BEGIN;
@@ -52,21 +53,21 @@ AW_ASYNC(long, fib, int n; long a, b; aw_box box;) {
 }
 
 static aw_runtime *rt;
-static AW_ONESHOT(int) beside_done;
+static AW_ONESHOT(int) follower_done;
 
-/* Another thread, whose future runs beside the one that owns the runtime. */
-static void *beside(void *unused) {
+/* Another thread. Its block_on is a follower of the thread that owns the runtime. */
+static void *follow(void *unused) {
     (void)unused;
     struct leaf f = work();
     int error = aw_block_on_future(rt, &f.future);
-    if (error == 0) ledger_give_back(f.out);
-    CHECK_EQ(aw_oneshot_send(&beside_done, error), 0);
+    if (error == 0) ownership_release(f.out);
+    CHECK_EQ(aw_oneshot_send(&follower_done, error), 0);
     return NULL;
 }
 
 static aw_local key;
 static void release_token(void *value) {
-    ledger_give_back((int)(intptr_t)value);
+    ownership_release((int)(intptr_t)value);
 }
 
 struct program {
@@ -83,11 +84,11 @@ struct program {
 
 AW_ASYNC_STATIC(program) {
     AW_BEGIN;
-    /* Values of the task. */
+    /* Task-local values. */
     for (self->i = 0; self->i < 2; self->i++) {
-        int token = ledger_token();
+        int token = ownership_token();
         if (note(aw_local_set(&key, (void *)(intptr_t)token, release_token)))
-            ledger_give_back(token);
+            ownership_release(token);
     }
     /* Tasks: two are joined, one is aborted, one detached. */
     for (self->i = 0; self->i < TASKS; self->i++) {
@@ -98,7 +99,7 @@ AW_ASYNC_STATIC(program) {
     for (self->i = 0; self->i < 3; self->i++) {
         AW_AWAIT(self->join, aw_task_join(self->tasks[self->i]));
         if (self->join.out == 0)
-            ledger_give_back(aw_task_take(self->tasks[self->i]));
+            ownership_release(aw_task_take(self->tasks[self->i]));
         else
             aw_task_drop(self->tasks[self->i]);
         if (self->join.out != -ECANCELED) note(self->join.out);
@@ -110,34 +111,34 @@ AW_ASYNC_STATIC(program) {
     AW_AWAIT_FOR(self->timeout, AW_SEC(1000), aw_box_new(work()));
     CHECK_EQ(self->timeout.out, 0);
     if (note(self->timeout.inner.out) == 0)
-        ledger_give_back(aw_box_take(struct leaf, &self->timeout.inner));
-    /* Arrays: they do without. */
+        ownership_release(aw_box_take(struct leaf, &self->timeout.inner));
+    /* Arrays: they do without the memory. */
     for (self->i = 0; self->i < MANY; self->i++)
         self->array[self->i] = work();
     AW_AWAIT(self->all, aw_join_all(self->array, MANY));
     CHECK_EQ(self->all.out, 0);
     for (self->i = 0; self->i < MANY; self->i++)
-        ledger_give_back(self->array[self->i].out);
+        ownership_release(self->array[self->i].out);
     for (self->i = 0; self->i < MANY; self->i++)
         self->array[self->i] = work();
     AW_AWAIT(self->all, aw_select_all(self->array, MANY));
-    ledger_give_back(self->array[aw_select_all_winner(&self->all)].out);
+    ownership_release(self->array[aw_select_all_winner(&self->all)].out);
     /* A set. */
     aw_set_init(&self->set, sizeof(struct leaf));
     for (self->i = 0; self->i < PUSHED; self->i++)
         note(aw_set_push(&self->set, work()));
     while (self->set.count > PUSHED / 3) {
         AW_AWAIT(self->next, aw_set_next(&self->set));
-        ledger_give_back(AW_SET_AS(struct leaf, &self->next)->out);
+        ownership_release(AW_SET_AS(struct leaf, &self->next)->out);
     }
     AW_AWAIT(self->clear, aw_set_clear(&self->set));
     aw_set_free(&self->set);
-    /* A thread beside this one. */
-    beside_done = (__typeof__(beside_done))AW_ONESHOT_INIT;
-    CHECK_EQ(pthread_create(&self->thread, NULL, beside, NULL), 0);
-    AW_AWAIT(self->recv, aw_oneshot_recv(&beside_done));
+    /* A follower. */
+    follower_done = (__typeof__(follower_done))AW_ONESHOT_INIT;
+    CHECK_EQ(pthread_create(&self->thread, NULL, follow, NULL), 0);
+    AW_AWAIT(self->recv, aw_oneshot_recv(&follower_done));
     pthread_join(self->thread, NULL);
-    note(beside_done.value);
+    note(follower_done.value);
     AW_RETURN(0);
     AW_END;
 }
@@ -152,20 +153,20 @@ static void run_program(void) {
     aw_runtime_free(rt);
 }
 
-/* ---- Outside ---------------------------------------------------------------------------------- */
+/* ---- Outside a runtime ----------------------------------------------------------------------- */
 
-static void run_by_hand(void) {
+static void run_without_runtime(void) {
     static struct leaf array[MANY];
     for (int i = 0; i < MANY; i++)
         array[i] = work();
     aw_all all = aw_try_join_all(array, MANY);
     CHECK_EQ(drive_poll_to_end(&all.future), AW_READY);
     for (int i = 0; i < MANY; i++)
-        ledger_give_back(array[i].out);
+        ownership_release(array[i].out);
 
     aw_box b = aw_box_new(work());
     CHECK_EQ(drive_poll_to_end(&b.future), AW_READY);
-    if (note(b.out) == 0) ledger_give_back(aw_box_take(struct leaf, &b));
+    if (note(b.out) == 0) ownership_release(aw_box_take(struct leaf, &b));
 
     aw_set set;
     aw_set_init(&set, sizeof(struct leaf));
@@ -174,7 +175,7 @@ static void run_by_hand(void) {
     while (set.count) {
         aw_set_next_future next = aw_set_next(&set);
         CHECK_EQ(drive_poll_to_end(&next.future), AW_READY);
-        ledger_give_back(AW_SET_AS(struct leaf, &next)->out);
+        ownership_release(AW_SET_AS(struct leaf, &next)->out);
     }
     aw_set_free(&set);
 
@@ -188,17 +189,17 @@ static void run_by_hand(void) {
     aw_parker_free(parker);
 }
 
-/* A runtime of its own, of the process's memory. */
+/* A runtime of its own, with the allocator of the process. */
 static void run_alone(void) {
     int out = aw_run(work());
     if (out < 0)
         note(out);
     else
-        ledger_give_back(out);
+        ownership_release(out);
     note(aw_run_status(aw_box_new(work())));
 }
 
-/* ---- All of them ------------------------------------------------------------------------------ */
+/* ---- Every failure --------------------------------------------------------------------------- */
 
 static void no_reports(void *data, aw_log_level level, const char *message) {
     (void)data;
@@ -206,19 +207,19 @@ static void no_reports(void *data, aw_log_level level, const char *message) {
     FAIL("%s", message);
 }
 
-/* One run; how many allocations failed. */
+/* One run. Returns the number of allocations that failed. */
 static long run_failing(void (*run)(void), long fail_at, bool fail_on) {
     memory_init(&memory);
     memory.fail_at = fail_at;
     memory.fail_on = fail_on;
     aw_set_allocator(&memory.allocator);
     aw_set_log(no_reports, NULL);
-    ledger_reset();
+    ownership_reset();
     used = refused = 0;
     run();
     for (int i = 0; i < used; i++)
         CHECK(script_ended(&scripts[i]));
-    ledger_check_balanced();
+    ownership_check_balanced();
     memory_check_empty(&memory);
     return memory.failures;
 }
@@ -230,7 +231,7 @@ static void fail_each(void (*run)(void), bool fail_on, long at_least) {
     long n = 1;
     while (run_failing(run, n, fail_on))
         n++;
-    CHECK_GT(n, at_least); /* the last run had none */
+    CHECK_GT(n, at_least); /* the last run had no failure */
 }
 
 TEST(each_allocation_of_a_runtime_fails_once) {
@@ -240,10 +241,10 @@ TEST(each_allocation_of_a_runtime_and_all_after_it_fail) {
     fail_each(run_program, true, 30);
 }
 TEST(each_allocation_outside_a_runtime_fails_once) {
-    fail_each(run_by_hand, false, 5);
+    fail_each(run_without_runtime, false, 5);
 }
 TEST(each_allocation_outside_a_runtime_and_all_after_it_fail) {
-    fail_each(run_by_hand, true, 5);
+    fail_each(run_without_runtime, true, 5);
 }
 TEST(each_allocation_of_a_run_fails_once) {
     fail_each(run_alone, false, 3);
@@ -252,26 +253,26 @@ TEST(each_allocation_of_a_run_and_all_after_it_fail) {
     fail_each(run_alone, true, 3);
 }
 
-/* ---- Without any ------------------------------------------------------------------------------ */
+/* ---- No allocation at all -------------------------------------------------------------------- */
 
 AW_ASYNC(int, frugal, struct leaf *task; struct leaf a, b; aw_task_join_future j; aw_group g;
          aw_sleep nap; AW_TIMEOUT(struct leaf) t;) {
     AW_BEGIN;
-    static AW_TASK_STORAGE(struct leaf) room;
-    self->task = aw_spawn_in(&room, work());
+    static AW_TASK_STORAGE(struct leaf) storage;
+    self->task = aw_spawn_in(&storage, work());
     CHECK_EQ(aw_task_error(self->task), 0);
     AW_AWAIT(self->j, aw_task_join(self->task));
     CHECK_EQ(self->j.out, 0);
-    ledger_give_back(aw_task_take(self->task));
-    CHECK(aw_task_storage_free(&room));
+    ownership_release(aw_task_take(self->task));
+    CHECK(aw_task_storage_free(&storage));
     self->a = work();
     self->b = work();
     AW_AWAIT(self->g, aw_join_refs(&self->a, &self->b));
-    ledger_give_back(self->a.out);
-    ledger_give_back(self->b.out);
+    ownership_release(self->a.out);
+    ownership_release(self->b.out);
     AW_AWAIT(self->nap, aw_sleep_for(AW_SEC(1)));
     AW_AWAIT_FOR(self->t, AW_SEC(1), work());
-    ledger_give_back(self->t.inner.out);
+    ownership_release(self->t.inner.out);
     AW_RETURN(0);
     AW_END;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ten thousand random programs of async functions: see support/program.h for what is in them and what
- * holds at their end. And each runs twice, to the same trace; on workers, where there is none, once. */
-#include "support/program.h"
+ * Ten thousand random programs of async functions. support/random_program.h describes them, and what must
+ * hold at their end. Each runs twice, with the same trace; on workers, where there is no trace,
+ * once. */
+#include "support/random_program.h"
 
 static void run_seeds(uint64_t first) {
     for (uint64_t seed = first; seed < first + (uint64_t)test_scale(1000); seed++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random graphs of tasks on workers, for a fixed number of seeds. A node yields, sleeps, waits for a letter
- * of some thread, spawns nodes (async functions and fibers), joins, aborts or detaches them, fails; threads
- * deliver letters and wake whoever waits for no reason. The ledger: each node is released once, each output
- * is taken or discarded once, each letter arrives, and no memory is left. */
+ * Random graphs of tasks on workers, for a fixed number of seeds. A node yields, sleeps, waits for
+ * a letter, spawns nodes (async functions and fibers), joins, aborts or detaches them, or fails.
+ * Threads deliver letters, and wake waiting nodes without a reason. Each node is released once,
+ * each output is taken or discarded once, each letter arrives, and no memory remains. */
 #include "support/workers.h"
 
 enum { SLOTS = 32, CHILDREN = 3, DEPTH = 6 };
 
-/* One waits at each, at most. */
+/* At most one node waits at each. */
 typedef struct slot {
     pthread_mutex_t lock;
     aw_waker waker;
@@ -24,7 +24,7 @@ typedef struct world {
     uint32_t stop;
 } world;
 
-/* ---- A letter --------------------------------------------------------------------------------- */
+/* ---- A letter -------------------------------------------------------------------------------- */
 
 struct letter {
     aw_future future;
@@ -37,7 +37,7 @@ static slot *slot_of(struct letter *l) {
     return &l->world->slots[l->at - 1];
 }
 
-/* The slot is free again. Whether a letter had come. */
+/* Frees the slot. True: a letter had arrived. */
 static bool leave_slot(struct letter *l) {
     slot *s = slot_of(l);
     pthread_mutex_lock(&s->lock);
@@ -61,7 +61,7 @@ static aw_poll letter_poll(aw_future *self, aw_cx *cx) {
         }
         pthread_mutex_unlock(&s->lock);
     }
-    if (!l->at) return AW_READY; /* all are taken: nothing to wait for */
+    if (!l->at) return AW_READY; /* all slots are taken: does not wait */
     slot *s = slot_of(l);
     pthread_mutex_lock(&s->lock);
     bool delivered = s->delivered;
@@ -87,7 +87,7 @@ static struct letter letter(world *w) {
     return (struct letter){AW_FUTURE_INIT(&letter_type), 0, w, 0};
 }
 
-/* Some thread: letters, and wakes without a reason. */
+/* A thread that delivers letters, and wakes without a reason. */
 static void post(void *arg, int index, uint64_t *random) {
     world *w = arg;
     (void)index;
@@ -108,7 +108,7 @@ static void post(void *arg, int index, uint64_t *random) {
     }
 }
 
-/* ---- Nodes ------------------------------------------------------------------------------------ */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 typedef AW_TIMEOUT(aw_task_join_future) join_timeout;
 typedef AW_SELECT(struct letter, aw_task_join_future, aw_sleep) three_ways;
@@ -149,7 +149,7 @@ static aw_future *spawn_node(world *w, uint64_t random, int depth) {
 }
 
 /* After a join. */
-static void give_back(world *w, aw_future *task, int status) {
+static void release_child(world *w, aw_future *task, int status) {
     CHECK(status == 0 || status == -ECANCELED || status == -EPROTO);
     if (status == 0) ADD(w->outputs_got, 1);
     aw__task_drop(task);
@@ -179,32 +179,32 @@ AW_ASYNC_DEF(node, .discard = discard_node) {
             AW_AWAIT_FOR(self->timeout, AW_USEC(100),
                          aw__task_join(self->children[self->count - 1]));
             if (self->timeout.out == 0)
-                give_back(self->world, take_child(self), self->timeout.inner.out);
+                release_child(self->world, take_child(self), self->timeout.inner.out);
         } else if (self->i == 9 && self->count) {
             AW_AWAIT_SELECT(self->select, letter(self->world),
                             aw__task_join(self->children[self->count - 1]),
                             aw_sleep_for(AW_USEC(100)));
             AW_SELECT_EACH(branch, &self->select) {
-                if (branch == 1) give_back(self->world, take_child(self), self->select.f1.out);
+                if (branch == 1) release_child(self->world, take_child(self), self->select.f1.out);
             }
         }
     }
     if (chance(&self->random, 12)) AW_FAIL(-EPROTO);
     while (self->count > 1) {
         AW_AWAIT(self->join, aw__task_join(self->children[self->count - 1]));
-        give_back(self->world, take_child(self), self->join.out);
+        release_child(self->world, take_child(self), self->join.out);
     }
     ADD(self->world->outputs_made, 1);
     AW_RETURN(1);
     AW_FINALLY;
-    while (self->count) { /* cancelled, failed, or the last one */
+    while (self->count) { /* after a cancel or a failure; or the last one */
         if (chance(&self->random, 2)) aw__task_abort(self->children[self->count - 1]);
         if (chance(&self->random, 3)) {
             aw__task_drop(take_child(self));
             continue;
         }
         AW_AWAIT(self->join, aw__task_join(self->children[self->count - 1]));
-        give_back(self->world, take_child(self), self->join.out);
+        release_child(self->world, take_child(self), self->join.out);
     }
     ADD(self->world->ended, 1);
     AW_END;
@@ -212,67 +212,67 @@ AW_ASYNC_DEF(node, .discard = discard_node) {
 
 AW_FIBER_DEF(thread_of_nodes, .discard = discard_fiber) {
     world *w = self->world;
-    pthread_t here = pthread_self();
+    pthread_t thread = pthread_self();
     aw_future *child = self->depth < DEPTH
                            ? spawn_node(w, test_random(&self->random), self->depth + 1)
                            : NULL;
     aw_await(letter(w));
     aw_await_for(AW_USEC(100), aw_sleep_for(test_random(&self->random) % AW_USEC(200)));
-    CHECK(pthread_equal(here, pthread_self()));
+    CHECK(pthread_equal(thread, pthread_self()));
     if (child) {
         int status = 1;
         if (chance(&self->random, 3)) aw__task_abort(child);
         AW_SHIELD {
             status = aw_await(aw__task_join(child));
         }
-        give_back(w, child, status);
+        release_child(w, child, status);
     }
-    CHECK(pthread_equal(here, pthread_self()));
+    CHECK(pthread_equal(thread, pthread_self()));
     ADD(w->ended, 1);
-    ADD(w->outputs_made, 1); /* also of one that fails: it is discarded */
+    ADD(w->outputs_made, 1); /* also if it fails: the output is discarded */
     return chance(&self->random, 12) ? aw_fiber_fail(-EPROTO) : 1;
 }
 AW_FIBER_DROP(thread_of_nodes) {
     ADD(self->world->ended, 1);
 }
 
-/* ---- One graph -------------------------------------------------------------------------------- */
+/* ---- One graph ------------------------------------------------------------------------------- */
 
 static void run_graph(uint32_t workers, uint64_t seed) {
     enum { ROOTS = 5, POSTMEN = 2 };
     uint64_t random = seed;
     memory m;
     kept_log log = KEPT_LOG;
-    storm postmen;
+    thread_group postmen;
     world w = {.rt = workers_new(workers, &m, &log)};
     aw_future *roots[ROOTS];
     for (int i = 0; i < SLOTS; i++)
         pthread_mutex_init(&w.slots[i].lock, NULL);
-    storm_make(&postmen, POSTMEN, &random, post, &w);
-    storm_go(&postmen);
+    thread_group_create(&postmen, POSTMEN, &random, post, &w);
+    thread_group_go(&postmen);
     for (int i = 0; i < ROOTS; i++)
         roots[i] = spawn_node(&w, test_random(&random), 0);
-    bool cut = chance(&random, 3); /* the end of the runtime comes first */
+    bool cut = chance(&random, 3); /* the runtime ends before the roots are joined */
     for (int i = 0; i < ROOTS && !cut; i++) {
         if (chance(&random, 4)) aw__task_abort(roots[i]);
-        give_back(&w, roots[i], join_status(w.rt, roots[i]));
+        release_child(&w, roots[i], join_status(w.rt, roots[i]));
     }
     aw_runtime_free(w.rt);
     for (int i = 0; i < ROOTS && cut; i++)
         aw__task_drop(roots[i]);
     STORE(w.stop, 1);
-    storm_end(&postmen);
+    thread_group_join(&postmen);
     if (w.made != w.ended || w.outputs_made != w.outputs_got || w.sent != w.received + w.lost)
         FAIL("seed %llu: %u nodes made, %u ended; %u outputs made, %u got; %u letters sent, %u "
              "received, %u lost",
              (unsigned long long)seed, w.made, w.ended, w.outputs_made, w.outputs_got, w.sent,
              w.received, w.lost);
-    if (memory_in_use(&m)) FAIL("seed %llu: memory is left", (unsigned long long)seed);
+    if (memory_in_use(&m)) FAIL("seed %llu: memory remains", (unsigned long long)seed);
     if (log.length) FAIL("seed %llu: %s", (unsigned long long)seed, log.text);
 }
 
 ON_WORKERS_LIMIT(random_graphs_of_tasks_end_and_leave_nothing, 60) {
-    int seeds = storm_rounds(300);
+    int seeds = stress_rounds(300);
     for (int i = 0; i < seeds; i++)
         run_graph(workers, test_seed() + (uint64_t)i);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Every allocation of a runtime with workers fails in turn, once, and then that one and all after it: each
- * run of a program that spawns, joins, keeps values, boxes, sets and groups ends with clean errors, and
- * leaves nothing behind. */
+ * Every allocation of a runtime with workers fails in turn: once, and then with all after it. Each
+ * run of a program that spawns, joins, and uses task-local values, boxes, sets and groups ends with
+ * clean errors, and leaves nothing behind. */
 #include "support/workers.h"
 
-/* ---- An allocator that fails ------------------------------------------------------------------ */
+/* ---- An allocator that fails ----------------------------------------------------------------- */
 
 typedef struct failing {
     memory memory;
@@ -34,24 +34,24 @@ static void failing_init(failing *f, int64_t at, bool from_there_on) {
     f->allocator = (aw_allocator){failing_alloc, failing_release, f};
 }
 
-/* ---- The program ------------------------------------------------------------------------------ */
+/* ---- The program ----------------------------------------------------------------------------- */
 
 typedef struct book {
-    uint32_t made, released; /* what tasks own from the time they are spawned */
+    uint32_t made, released; /* what tasks own from their spawn on */
 } book;
 
-AW_ASYNC(int, owner, book *book; int turns; struct rounds pause;) {
+AW_ASYNC(int, owner, book *book; int yield_count; struct rounds pause;) {
     AW_BEGIN;
-    AW_AWAIT(self->pause, rounds(self->turns));
-    AW_RETURN(self->turns);
+    AW_AWAIT(self->pause, rounds(self->yield_count));
+    AW_RETURN(self->yield_count);
     AW_FINALLY;
     ADD(self->book->released, 1);
     AW_END;
 }
 
-static struct owner own(book *b, int turns) {
+static struct owner new_owner(book *b, int yield_count) {
     ADD(b->made, 1);
-    return AW_CALL(owner, .book = b, .turns = turns);
+    return AW_CALL(owner, .book = b, .yield_count = yield_count);
 }
 
 static aw_local key;
@@ -70,7 +70,7 @@ AW_ASYNC(int, program, book *book; int i; struct owner * tasks[4]; struct owner 
     ADD(self->book->made, 1);
     if (aw_local_set(&key, self->book, release_value)) ADD(self->book->released, 1);
     for (int i = 0; i < 4; i++) {
-        self->tasks[i] = aw_spawn(own(self->book, i));
+        self->tasks[i] = aw_spawn(new_owner(self->book, i));
         note(aw_task_error(self->tasks[i]));
     }
     aw_task_abort(self->tasks[2]);
@@ -80,18 +80,18 @@ AW_ASYNC(int, program, book *book; int i; struct owner * tasks[4]; struct owner 
         aw_task_drop(self->tasks[self->i]);
     }
     aw_task_drop(self->tasks[3]);
-    AW_AWAIT(self->box, aw_box_new(own(self->book, 2)));
+    AW_AWAIT(self->box, aw_box_new(new_owner(self->book, 2)));
     if (self->box.out < 0)
         note((int)self->box.out);
     else
         CHECK_EQ(aw_box_take(struct owner, &self->box), 2);
     for (int i = 0; i < 40; i++)
-        self->array[i] = own(self->book, i % 3);
-    AW_AWAIT(self->all, aw_join_all(self->array, 40)); /* does without */
+        self->array[i] = new_owner(self->book, i % 3);
+    AW_AWAIT(self->all, aw_join_all(self->array, 40)); /* does without the memory */
     CHECK_EQ(self->all.out, 0);
     aw_set_init(&self->set, sizeof(struct owner));
     for (int i = 0; i < 10; i++)
-        note(aw_set_push(&self->set, own(self->book, i % 3)));
+        note(aw_set_push(&self->set, new_owner(self->book, i % 3)));
     for (self->i = 0; self->i < 5 && self->set.count; self->i++)
         AW_AWAIT(self->next, aw_set_next(&self->set));
     AW_AWAIT(self->clear, aw_set_clear(&self->set));
@@ -100,7 +100,7 @@ AW_ASYNC(int, program, book *book; int i; struct owner * tasks[4]; struct owner 
     AW_END;
 }
 
-/* Whether an allocation failed. */
+/* True: an allocation failed. */
 static bool run_program(uint32_t workers, int64_t at, bool from_there_on) {
     failing f;
     book b = {0};

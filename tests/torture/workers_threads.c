@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The threads of the workers: what they are like, and that there may be none. When one cannot be made,
- * whichever it is, making the runtime fails with a clean error, and nothing of it is left. */
+ * The threads of the workers: their properties, and failures to make them. If any of them cannot be
+ * made, making the runtime fails with a clean error, and nothing remains. */
 /* link: -Wl,--wrap=pthread_create */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -40,7 +40,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     return r;
 }
 
-/* The first, the second, ... the last of its threads, and then none. */
+/* Fails to make the first thread, then the second, and so on, until all are made. */
 static void fail_each(uint32_t workers, int code) {
     error = code;
     for (int at = 0, r = 1; r; at++) {
@@ -60,7 +60,7 @@ static void fail_each(uint32_t workers, int code) {
             CHECK_EQ(RUN(rt, rounds(3)), 0);
             aw_runtime_free(rt);
         }
-        CHECK_EQ(LOAD(alive), 0); /* those that had begun were waited for */
+        CHECK_EQ(LOAD(alive), 0); /* threads that had started were joined */
         CHECK_EQ(memory_in_use(&m), 0);
     }
 }
@@ -70,7 +70,7 @@ ON_WORKERS(a_thread_that_cannot_be_made_is_a_clean_error) {
         fail_each(workers, i % 2 ? EAGAIN : EPERM);
 }
 
-/* The memory is the caller's again at once. */
+/* The memory belongs to the caller again at once. */
 TEST(storage_can_be_used_again_after_a_failure) {
     static aw_runtime_storage storage;
     aw_runtime *rt = NULL;
@@ -85,7 +85,7 @@ TEST(storage_can_be_used_again_after_a_failure) {
     CHECK_EQ(LOAD(alive), 0);
 }
 
-/* Signals stay as they were for the caller, whether it failed or not. */
+/* Whether making the runtime fails or not. */
 TEST(the_signals_of_the_caller_stay_as_they_were) {
     sigset_t before, after;
     for (int at = 0; at < 3; at++) {
@@ -101,16 +101,16 @@ TEST(the_signals_of_the_caller_stay_as_they_were) {
     }
 }
 
-/* ---- What they are like ----------------------------------------------------------------------- */
+/* ---- Properties ------------------------------------------------------------------------------ */
 
-AW_ASYNC(int, looks_around, uint32_t *here; uint32_t count; uint32_t * names;) {
+AW_ASYNC(int, looks_around, uint32_t *running; uint32_t count; uint32_t * names;) {
     AW_BEGIN;
     {
         sigset_t blocked;
         char name[16] = "";
         unsigned index = 99;
         pthread_sigmask(SIG_SETMASK, NULL, &blocked);
-        CHECK_EQ(sigismember(&blocked, SIGINT), 1); /* they are for the program's own threads */
+        CHECK_EQ(sigismember(&blocked, SIGINT), 1); /* signals go to the program's own threads */
         CHECK_EQ(sigismember(&blocked, SIGTERM), 1);
         CHECK_EQ(sigismember(&blocked, SIGCHLD), 1);
         pthread_getname_np(pthread_self(), name, sizeof name);
@@ -118,19 +118,19 @@ AW_ASYNC(int, looks_around, uint32_t *here; uint32_t count; uint32_t * names;) {
         CHECK_LT(index, self->count);
         ADD(self->names[index], 1);
     }
-    ADD(*self->here, 1);
-    WAIT_UNTIL(LOAD(*self->here) == self->count); /* each has a worker of its own */
+    ADD(*self->running, 1);
+    WAIT_UNTIL(LOAD(*self->running) == self->count); /* each task has a worker of its own */
     AW_RETURN(0);
     AW_END;
 }
 
 ON_WORKERS(workers_have_names_and_no_signals) {
-    uint32_t here = 0, names[8] = {0};
+    uint32_t running = 0, names[8] = {0};
     struct looks_around *h[8];
     aw_runtime *rt = workers_new(workers, NULL, NULL);
     for (uint32_t i = 0; i < workers; i++)
-        h[i] = aw_spawn_on(rt,
-                           AW_CALL(looks_around, .here = &here, .count = workers, .names = names));
+        h[i] = aw_spawn_on(
+            rt, AW_CALL(looks_around, .running = &running, .count = workers, .names = names));
     for (uint32_t i = 0; i < workers; i++) {
         CHECK_EQ(JOIN_STATUS(rt, h[i]), 0);
         CHECK_EQ(LOAD(names[i]), 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Addresses: what is one and what is not, and that what is printed is what was parsed. */
+ * Addresses: which texts are addresses and which are not, and that printing reverses parsing. */
 #include <awake/addr.h>
 
 #include <arpa/inet.h>
@@ -42,8 +42,8 @@ static const struct good {
     {"unix:/a\\x0Ab\\x7f", "unix:/a\\x0ab\\x7f", AF_UNIX, 0},
     {"unix:/\\x61", "unix:/a", AF_UNIX, 0},
     {"unix:/" HUNDRED "123456", NULL, AF_UNIX, 0},  /* 107 bytes */
-    {"unix:/" HUNDRED "1234567", NULL, AF_UNIX, 0}, /* without a zero behind it */
-    {"unix:@" HUNDRED "1234567", NULL, AF_UNIX, 0}, /* and a zero before it */
+    {"unix:/" HUNDRED "1234567", NULL, AF_UNIX, 0}, /* without a terminating zero */
+    {"unix:@" HUNDRED "1234567", NULL, AF_UNIX, 0}, /* with a leading zero */
 };
 
 TEST(what_is_an_address_is_parsed_and_printed) {
@@ -125,7 +125,7 @@ static const struct bad {
     {"[fe80::1%]:80", -EINVAL},
     {"[fe80::1%0]:80", -EINVAL},
     {"[fe80::1%01]:80", -ENODEV},
-    {"[fe80::1%4294967296]:80", -ENODEV}, /* then it is a name */
+    {"[fe80::1%4294967296]:80", -ENODEV}, /* parsed as a name */
     {"[fe80::1%no-such-if]:80", -ENODEV},
     {"[fe80::1%a-name-that-is-too-long]:80", -EINVAL},
     {"[" FULL "%" HUNDRED "]:80", -EINVAL},
@@ -156,8 +156,8 @@ TEST(what_is_none_is_refused_and_leaves_what_was_there) {
     CHECK_EQ(aw_addr_parse(NULL, "127.0.0.1:80"), -EINVAL);
 }
 
-/* Whatever is cut off or changed in a good one: parsing never reads past its end (under ASan), and what it accepts
- * prints as itself. */
+/* Addresses that were truncated or changed: parsing never reads past the end (checked by ASan),
+ * and an accepted one survives printing and parsing. */
 TEST(damaged_addresses_are_refused_or_come_back) {
     uint64_t random = test_seed();
     for (int round = 0; round < test_scale(100000); round++) {
@@ -222,7 +222,7 @@ TEST(those_without_a_name_are_printed_all_the_same) {
     CHECK(!aw_addr_equal(&a, &b));
 }
 
-TEST(the_system_may_count_the_end_of_a_path_or_not) {
+TEST(the_kernel_may_count_the_end_of_a_path_or_not) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX, .sun_path = "/tmp/x"};
     socklen_t at = offsetof(struct sockaddr_un, sun_path);
     aw_addr a, b, c;
@@ -232,14 +232,14 @@ TEST(the_system_may_count_the_end_of_a_path_or_not) {
     CHECK(aw_addr_equal(&a, &b) && aw_addr_equal(&b, &c));
     CHECK_EQ(a.size, b.size);
     CHECK_EQ(c.size, b.size);
-    memset(sun.sun_path, 'y', sizeof sun.sun_path); /* no end at all: Linux allows it */
+    memset(sun.sun_path, 'y', sizeof sun.sun_path); /* unterminated: Linux allows it */
     CHECK_EQ(aw_addr_of_sockaddr(&a, (struct sockaddr *)&sun, sizeof sun), 0);
     CHECK_EQ(a.size, sizeof sun);
     char text[AW_ADDR_TEXT];
     CHECK_EQ(aw_addr_print(&a, text, sizeof text), 5 + 108);
 }
 
-TEST(strange_addresses_of_the_system_are_refused) {
+TEST(strange_addresses_from_the_kernel_are_refused) {
     struct sockaddr_storage any = {.ss_family = AF_INET};
     struct sockaddr *sa = (struct sockaddr *)&any;
     aw_addr a;
@@ -263,6 +263,18 @@ TEST(a_port_is_put_into_both_families) {
     CHECK_EQ(aw_addr_port(&a), 65535);
     CHECK_EQ(b.u.v6.sin6_port, htons(513));
     CHECK_EQ(aw_addr_port(&b), 513);
+}
+
+TEST(an_unknown_family_makes_no_address) {
+    static const int families[] = {AF_UNSPEC, AF_UNIX, AF_NETLINK, 12345, -1};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        aw_addr none = {0}, loopback = aw_addr_loopback(families[i], 80),
+                any = aw_addr_any(families[i], 80);
+        CHECK_EQ(aw_addr_family(&loopback), AF_UNSPEC);
+        CHECK_EQ(aw_addr_family(&any), AF_UNSPEC);
+        CHECK_EQ(memcmp(&loopback, &none, sizeof none), 0);
+        CHECK_EQ(memcmp(&any, &none, sizeof none), 0);
+    }
 }
 
 TEST(a_mapped_address_becomes_ipv4) {
@@ -292,15 +304,16 @@ TEST(paths_and_names_are_taken_as_they_are) {
     CHECK_EQ(aw_addr_of_abstract(&a, HUNDRED TEN, 108), -ENAMETOOLONG);
 }
 
-/* Of whatever length: also what the system gives without an end. Those that have no name cannot. */
+/* Of any length, also those that the kernel returns unterminated. Unnamed addresses cannot be
+ * parsed. */
 TEST(what_is_printed_of_a_unix_address_is_the_same_address) {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
-    size_t head = offsetof(struct sockaddr_un, sun_path), most = sizeof sun.sun_path;
+    size_t head = offsetof(struct sockaddr_un, sun_path), max = sizeof sun.sun_path;
     char text[AW_ADDR_TEXT];
     for (int abstract = 0; abstract < 2; abstract++) {
-        memset(sun.sun_path, 'z', most);
+        memset(sun.sun_path, 'z', max);
         if (abstract) sun.sun_path[0] = 0;
-        for (size_t size = 0; size <= most; size++) {
+        for (size_t size = 0; size <= max; size++) {
             aw_addr a, b;
             bool named = size > (size_t)abstract;
             CHECK_EQ(aw_addr_of_sockaddr(&a, (struct sockaddr *)&sun, (socklen_t)(head + size)), 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Async functions on the core alone: calls, arguments, awaits wherever they may stand, outputs. The
- * driver brings another waker to each poll, and insists that a pending one is woken. */
+ * Async functions on the core alone: calls, arguments, awaits in all positions, outputs. The
+ * driver passes a new waker to each poll, and requires that a pending future is woken. */
 #include <awake.h>
 
 #include <string.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/script.h"
 #include "test.h"
 
@@ -23,7 +23,7 @@ AW_ASYNC(int, step, int n;) {
     AW_END;
 }
 
-/* ---- Laziness --------------------------------------------------------------------------------- */
+/* ---- Laziness -------------------------------------------------------------------------------- */
 
 TEST(a_call_does_nothing_until_it_is_polled) {
     struct step f = AW_CALL(step, .n = 1);
@@ -63,7 +63,7 @@ TEST(a_call_may_be_copied_and_moved_until_its_first_poll) {
     CHECK_EQ(moved.out + b.out, 6);
 }
 
-/* ---- Arguments -------------------------------------------------------------------------------- */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 AW_ASYNC(long, arguments, int a, b; const char *name; double x; char buffer[100]; aw_yield pause;) {
     AW_BEGIN;
@@ -106,7 +106,7 @@ TEST(an_argument_may_be_a_future) {
     CHECK_EQ(f.out, 5);
 }
 
-/* ---- Awaits in loops and branches ------------------------------------------------------------- */
+/* ---- Awaits in loops and branches ------------------------------------------------------------ */
 
 static char trace[64];
 static void mark(char c) {
@@ -214,12 +214,12 @@ TEST(the_awaited_expression_is_evaluated_once_and_a_member_may_be_used_again) {
     CHECK_EQ(steps, 4);
 }
 
-/* ---- How often it is polled ------------------------------------------------------------------- */
+/* ---- The number of polls --------------------------------------------------------------------- */
 
 AW_ASYNC(int, waits_for_leaf, struct script *script; struct leaf leaf;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->script));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     AW_RETURN(5);
     AW_END;
 }
@@ -241,7 +241,7 @@ TEST(what_is_ready_at_once_is_not_waited_for) {
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     CHECK_EQ(f.out, 12);
     CHECK_EQ(a.polls + b.polls, 2);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(each_poll_polls_what_is_awaited_once_with_the_waker_of_this_poll) {
@@ -260,7 +260,7 @@ TEST(each_poll_polls_what_is_awaited_once_with_the_waker_of_this_poll) {
     script_wake(&b);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     CHECK_EQ(b.polls, 2);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, yields, int times;) {
@@ -280,7 +280,7 @@ TEST(a_yield_is_pending_once_and_wakes) {
     CHECK_EQ(drive_poll(&f.future), AW_READY);
 }
 
-/* ---- Outputs ---------------------------------------------------------------------------------- */
+/* ---- Outputs --------------------------------------------------------------------------------- */
 
 struct point {
     double x, y;
@@ -380,7 +380,7 @@ TEST(erased_code_finds_the_output_and_the_error_in_it) {
     CHECK_NE(e.future.type->flags & AW_OUT_ERRNO, 0);
     CHECK_EQ(aw_future_error(&e.future), -5);
 
-    /* 200 is -56 in a signed char: not an error all the same. */
+    /* 200 is -56 in a signed char: it must not count as an error. */
     struct gives_byte b = AW_CALL(gives_byte);
     FINISH(&b);
     CHECK_EQ(b.future.type->flags & AW_OUT_ERRNO, 0);
@@ -399,28 +399,28 @@ TEST(falling_off_the_end_gives_zero) {
     CHECK_EQ(f.out, 0);
 }
 
-/* ---- Discard ---------------------------------------------------------------------------------- */
+/* ---- Discard --------------------------------------------------------------------------------- */
 
 struct gives_token {
     AW_FRAME(int);
     aw_yield pause;
 };
 static void token_discard(aw_future *f) {
-    ledger_give_back(((struct gives_token *)f)->out);
+    ownership_release(((struct gives_token *)f)->out);
 }
 AW_ASYNC_STATIC(gives_token, .discard = token_discard) {
     AW_BEGIN;
     AW_AWAIT(self->pause, aw_yield_now());
-    AW_RETURN(ledger_token());
+    AW_RETURN(ownership_token());
     AW_END;
 }
 
-TEST(an_output_that_nobody_takes_goes_to_the_discard_of_its_function) {
+TEST(an_output_that_is_not_taken_goes_to_the_discard_of_its_function) {
     struct gives_token f = AW_CALL(gives_token);
     FINISH(&f);
-    CHECK_EQ(ledger.owned, 1);
+    CHECK_EQ(ownership.owned, 1);
     aw_future_discard(&f.future);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_function_without_a_discard_may_be_discarded) {

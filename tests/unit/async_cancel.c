@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Cancelling async functions, on the core alone: the rules Unstarted, Resume, Cut and Decided, with
- * leaves that win the race against the cancel and leaves that lose it. The driver brings another waker
- * to each call and sees to it that only the latest is kept, and none after the end. */
+ * Cancelling async functions, on the core alone: the rules Unstarted, Resume, Cut and Decided,
+ * with leaves that win the race against the cancel and leaves that lose it. The driver passes a
+ * new waker to each call, and checks that only the latest is kept, and none after the end. */
 #include <awake.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/script.h"
 #include "test.h"
 
-/* Three awaits; what the leaves give is owned by the body from then on. */
-AW_ASYNC(int, three, struct script *a, *b, *c; int steps; bool told; struct leaf leaf;
+/* Three awaits. The body owns the outputs of the leaves. */
+AW_ASYNC(int, three, struct script *a, *b, *c; int steps; bool was_cancelling; struct leaf leaf;
          int tokens[3];) {
     AW_BEGIN;
     self->steps = 1;
     AW_AWAIT(self->leaf, leaf(self->a));
-    self->told = AW_CANCELLING;
+    self->was_cancelling = AW_CANCELLING;
     self->tokens[0] = self->leaf.out;
     self->steps = 2;
     AW_AWAIT(self->leaf, leaf(self->b));
@@ -27,7 +27,7 @@ AW_ASYNC(int, three, struct script *a, *b, *c; int steps; bool told; struct leaf
     AW_RETURN(42);
     AW_FINALLY;
     for (int i = 0; i < 3; i++)
-        if (self->tokens[i]) ledger_give_back(self->tokens[i]);
+        if (self->tokens[i]) ownership_release(self->tokens[i]);
     AW_END;
 }
 
@@ -39,7 +39,7 @@ static struct three make(struct script s) {
     return AW_CALL(three, .a = &scripts[0], .b = &scripts[1], .c = &scripts[2]);
 }
 
-/* ---- Unstarted -------------------------------------------------------------------------------- */
+/* ---- Unstarted ------------------------------------------------------------------------------- */
 
 TEST(cancelled_before_its_first_poll_it_answers_cancelled_and_its_body_never_runs) {
     struct three f = make((struct script){.pends = 0});
@@ -47,7 +47,7 @@ TEST(cancelled_before_its_first_poll_it_answers_cancelled_and_its_body_never_run
     CHECK_EQ(f.steps, 0);
     CHECK_EQ(scripts[0].polls + scripts[0].cancels, 0);
     CHECK_EQ(f.out, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, only_ready, aw_ready r;) {
@@ -63,7 +63,7 @@ TEST(cancelled_before_its_first_poll_it_never_answers_ready) {
     CHECK(aw_future_ended(&f.future) && !aw_future_finished(&f.future));
 }
 
-/* ---- Cut -------------------------------------------------------------------------------------- */
+/* ---- Cut ------------------------------------------------------------------------------------- */
 
 TEST(a_child_that_is_gone_takes_its_function_with_it_from_every_await) {
     for (int at = 0; at < 3; at++) {
@@ -73,9 +73,9 @@ TEST(a_child_that_is_gone_takes_its_function_with_it_from_every_await) {
         CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
         CHECK_EQ(f.steps, at + 1);
         CHECK_EQ(scripts[at].cancels, 1);
-        CHECK_EQ(scripts[at].gone, 1);
+        CHECK_EQ(scripts[at].cancelled, 1);
         CHECK_EQ(f.out, 0);
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
@@ -87,12 +87,12 @@ TEST(a_child_that_takes_its_time_is_cancelled_again_on_each_wake) {
         CHECK_EQ(scripts[0].cancels, i);
         CHECK(aw_future_cancelling(&f.future));
         CHECK_EQ(drive_wakes(), 0);
-        script_wake(&scripts[0]); /* reaches the waker of this cancel: the old ones are retired */
+        script_wake(&scripts[0]); /* reaches the waker of this cancel: older ones are retired */
         CHECK_EQ(drive_wakes(), 1);
     }
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
-    CHECK_EQ(scripts[0].polls, 1); /* from the first cancel on it is only cancelled */
-    ledger_check_balanced();
+    CHECK_EQ(scripts[0].polls, 1); /* after the first cancel it is only cancelled */
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, nest1, struct script *s; struct leaf leaf;) {
@@ -126,10 +126,10 @@ TEST(a_cut_goes_through_every_level) {
     CHECK_EQ(s.cancels, 3);
     CHECK(aw_future_ended(&f.f.future) && !aw_future_finished(&f.f.future));
     CHECK(aw_future_ended(&f.f.f.future) && !aw_future_finished(&f.f.f.future));
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Resume ----------------------------------------------------------------------------------- */
+/* ---- Resume ---------------------------------------------------------------------------------- */
 
 TEST(a_child_that_wins_hands_its_value_on_through_every_level) {
     struct script s = {.pends = NEVER, .cancel_pends = 2, .busy = true, .wins = true};
@@ -139,22 +139,22 @@ TEST(a_child_that_wins_hands_its_value_on_through_every_level) {
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_READY);
     CHECK_EQ(after, 2);
     CHECK_EQ(f.out, s.out);
-    ledger_give_back(f.out);
-    ledger_check_balanced();
+    ownership_release(f.out);
+    ownership_check_balanced();
 }
 
 TEST(after_a_child_that_won_the_body_runs_on_and_its_next_await_is_the_end) {
     struct three f = make((struct script){.pends = NEVER, .wins = true});
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
-    CHECK(f.told);
+    CHECK(f.was_cancelling);
     CHECK_EQ(f.steps, 2);
     CHECK_NE(f.tokens[0], 0);
-    /* The second leaf was not polled any more: unstarted it cannot win. */
+    /* The second leaf was never polled: an unstarted leaf cannot win. */
     CHECK_EQ(scripts[1].polls, 0);
     CHECK_EQ(scripts[1].cancels, 1);
     CHECK_EQ(scripts[2].cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_child_that_won_at_the_last_await_finishes_the_function) {
@@ -165,13 +165,13 @@ TEST(a_child_that_won_at_the_last_await_finishes_the_function) {
     CHECK_EQ(f.out, 42);
     CHECK_EQ(f.steps, 4);
     CHECK(aw_future_finished(&f.future));
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, loops_over_ready, struct script *s; struct leaf leaf; aw_ready r; int rounds;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->s));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     for (;;) {
         self->rounds++;
         AW_AWAIT(self->r, aw_ready_now(1));
@@ -185,13 +185,13 @@ TEST(a_cancelled_loop_over_ready_futures_ends) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(f.rounds, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, looks_and_leaves, struct script *s; struct leaf leaf; aw_never never;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->s));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     if (AW_CANCELLING) AW_RETURN(-1);
     AW_AWAIT(self->never, aw_never_ready());
     AW_END;
@@ -203,16 +203,16 @@ TEST(a_body_that_sees_that_it_is_cancelled_may_return_instead) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(f.out, -1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Yields ----------------------------------------------------------------------------------- */
+/* ---- Yields ---------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, yields, struct script *s; struct leaf leaf; int steps;) {
     AW_BEGIN;
     if (self->s) {
         AW_AWAIT(self->leaf, leaf(self->s));
-        ledger_give_back(self->leaf.out);
+        ownership_release(self->leaf.out);
     }
     self->steps++;
     AW_YIELD;
@@ -234,10 +234,10 @@ TEST(a_yield_that_is_reached_while_cancelling_ends_the_body_at_once) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(f.steps, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Decided ---------------------------------------------------------------------------------- */
+/* ---- Decided --------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, decided, struct script *cleanup; struct leaf leaf;) {
     AW_BEGIN;
@@ -245,7 +245,7 @@ AW_ASYNC(int, decided, struct script *cleanup; struct leaf leaf;) {
     AW_FINALLY;
     if (AW_STARTED) {
         AW_AWAIT(self->leaf, leaf(self->cleanup));
-        ledger_give_back(self->leaf.out);
+        ownership_release(self->leaf.out);
     }
     AW_END;
 }
@@ -260,7 +260,7 @@ TEST(past_its_return_a_function_only_winds_up_and_ends_ready) {
     CHECK_EQ(f.out, 7);
     CHECK_EQ(s.polls, 4);
     CHECK_EQ(s.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 AW_ASYNC(int, awaits_decided, struct script *cleanup; struct decided d; aw_never never; int seen;) {
@@ -277,12 +277,12 @@ TEST(a_decided_child_hands_its_value_to_the_body_that_is_being_cancelled) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_EQ(f.seen, 7);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Everything at once ----------------------------------------------------------------------- */
+/* ---- All combinations ------------------------------------------------------------------------ */
 
-TEST(at_every_await_winning_and_losing_nothing_is_left_and_one_end_is_told) {
+TEST(at_every_await_winning_and_losing_nothing_is_left_and_one_end_is_reported) {
     for (int at = 0; at < 3; at++)
         for (int wins = 0; wins < 2; wins++)
             for (int slow = 0; slow < 3; slow++)
@@ -298,6 +298,6 @@ TEST(at_every_await_winning_and_losing_nothing_is_left_and_one_end_is_told) {
                     CHECK_EQ(f.steps, polls ? at + 1 + wins : 0);
                     for (int i = 0; i < 3; i++)
                         CHECK(scripts[i].waker.type == NULL);
-                    ledger_check_balanced();
+                    ownership_check_balanced();
                 }
 }

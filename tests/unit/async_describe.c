@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/script.h"
 #include "test.h"
 
@@ -17,7 +17,7 @@ static const char *describe(const aw_future *f) {
     return text;
 }
 
-/* "name at file:line" with the indentation of its depth. */
+/* "name at file:line", indented by its depth. */
 static const char *line_of(int depth, const char *name, int line) {
     static char expected[256];
     snprintf(expected, sizeof expected, "%*s%s at %s:%d", depth * 2, "", name, __FILE__, line);
@@ -28,7 +28,7 @@ enum { BOTTOM_LEAF = __LINE__ + 3, BOTTOM_YIELD = __LINE__ + 5 };
 AW_ASYNC(int, bottom, struct script *s; struct leaf leaf;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->s));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     AW_YIELD;
     AW_RETURN(1);
     AW_END;
@@ -49,7 +49,7 @@ AW_ASYNC(int, top, struct script *s, *cleanup; aw_box box; struct middle f; stru
     AW_RETURN(1);
     AW_FINALLY;
     AW_AWAIT(self->leaf, leaf(self->cleanup));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     AW_END;
 }
 
@@ -58,7 +58,7 @@ TEST(a_chain_names_each_function_and_the_line_where_it_waits) {
     struct top f = AW_CALL(top, .s = &s, .cleanup = &cleanup);
     CHECK_STR(describe(&f.future), "top, not started\n");
 
-    /* Its own yield: nothing below. */
+    /* Its own yield: there is no child. */
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_CONTAINS(describe(&f.future), line_of(0, "top", TOP_AWAIT - 1));
     CHECK(strchr(text, '\n') == text + strlen(text) - 1);
@@ -91,10 +91,10 @@ TEST(a_chain_tells_what_is_being_cancelled) {
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
-    int told = 0;
+    int lines = 0;
     for (const char *p = describe(&f.future); (p = strstr(p, " (being cancelled)\n")); p++)
-        told++;
-    CHECK_EQ(told, 4); /* three functions and the leaf */
+        lines++;
+    CHECK_EQ(lines, 4); /* three functions and the leaf */
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
 }
 
@@ -124,10 +124,10 @@ AW_ASYNC(int, deep, int depth; aw_box rest; aw_never never;) {
 
 TEST(a_very_deep_chain_is_cut_and_says_so) {
     struct deep f = AW_CALL(deep, .depth = 300);
-    static char room[100000];
+    static char large[100000];
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
-    CHECK_LT(aw_future_describe(&f.future, room, sizeof room), (int)sizeof room);
-    CHECK_CONTAINS(room, "(deeper)");
+    CHECK_LT(aw_future_describe(&f.future, large, sizeof large), (int)sizeof large);
+    CHECK_CONTAINS(large, "(deeper)");
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
 }
 

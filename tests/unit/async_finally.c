@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * AW_FINALLY: once, whatever happened; polled and never cancelled; children before parents. */
+ * AW_FINALLY: runs once in each case; its awaits are polled and never cancelled; children before
+ * parents. */
 #include <awake.h>
 
 #include <string.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/script.h"
 #include "test.h"
 
@@ -27,7 +28,7 @@ AW_ASYNC(int, tidy, int argument; struct script * s; int member; struct leaf lea
     self->member = 5;
     AW_AWAIT(self->leaf, leaf(self->s));
     if (self->leaf.out == -5) AW_RETURN(-5);
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     self->member = 6;
     AW_RETURN(1);
     AW_FINALLY;
@@ -40,7 +41,7 @@ AW_ASYNC(int, tidy, int argument; struct script * s; int member; struct leaf lea
     AW_END;
 }
 
-/* ---- Exactly once ----------------------------------------------------------------------------- */
+/* ---- Exactly once ---------------------------------------------------------------------------- */
 
 TEST(cleanup_runs_once_after_a_return) {
     struct script s = {.pends = 1, .busy = true};
@@ -52,7 +53,7 @@ TEST(cleanup_runs_once_after_a_return) {
     CHECK(seen.started && !seen.cancelling);
     CHECK_EQ(seen.member, 6);
     CHECK_EQ(f.out, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(cleanup_runs_once_after_an_early_return_and_keeps_the_output) {
@@ -69,13 +70,13 @@ TEST(cleanup_runs_once_after_a_cancel) {
     struct tidy f = AW_CALL(tidy, .argument = 3, .s = &s);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
-    CHECK_EQ(seen.cleanups, 0); /* the child is still there */
+    CHECK_EQ(seen.cleanups, 0); /* the child still runs */
     CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(seen.cleanups, 1);
     CHECK(seen.started && seen.cancelling);
     CHECK_EQ(seen.member, 5);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(cleanup_runs_once_when_a_child_wins_against_the_cancel) {
@@ -86,7 +87,7 @@ TEST(cleanup_runs_once_when_a_child_wins_against_the_cancel) {
     CHECK_EQ(seen.cleanups, 1);
     CHECK_EQ(seen.member, 6);
     CHECK_EQ(f.out, 1);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(cancelled_before_the_start_cleanup_sees_the_arguments_and_nothing_else) {
@@ -115,46 +116,47 @@ TEST(cleanup_runs_once_after_falling_off_the_end) {
     CHECK_STR(trace, "bf");
 }
 
-/* What the arguments own is released, started or not: fd 0 would be a valid fd, so ask. */
+/* What the arguments own is released, started or not. A zero member may be a valid value (a
+ * descriptor), so the cleanup checks AW_STARTED. */
 AW_ASYNC(int, owns_argument, int token; int other; aw_yield pause;) {
     AW_BEGIN;
-    self->other = ledger_token();
+    self->other = ownership_token();
     AW_AWAIT(self->pause, aw_yield_now());
     AW_RETURN(0);
     AW_FINALLY;
-    ledger_give_back(self->token);
-    if (AW_STARTED) ledger_give_back(self->other);
+    ownership_release(self->token);
+    if (AW_STARTED) ownership_release(self->other);
     AW_END;
 }
 
 TEST(what_the_arguments_own_is_released_once_whenever_it_is_cancelled) {
     for (int polls = 0; polls <= 2; polls++) {
-        struct owns_argument f = AW_CALL(owns_argument, .token = ledger_token());
+        struct owns_argument f = AW_CALL(owns_argument, .token = ownership_token());
         aw_poll r = AW_PENDING;
         for (int i = 0; i < polls; i++)
             r = drive_poll(&f.future);
         if (r == AW_PENDING) r = drive_cancel(&f.future);
         CHECK_EQ(r, polls == 2 ? AW_READY : AW_CANCELLED);
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
-/* ---- Awaits in it ----------------------------------------------------------------------------- */
+/* ---- Awaits in the cleanup ------------------------------------------------------------------- */
 
 AW_ASYNC(int, slow_tidy, struct script *body, *first, *second; struct leaf leaf; int done;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->body));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     AW_RETURN(9);
     AW_FINALLY;
     if (AW_STARTED) {
         AW_AWAIT(self->leaf, leaf(self->first));
-        ledger_give_back(self->leaf.out);
+        ownership_release(self->leaf.out);
         self->done++;
         AW_YIELD;
         self->done++;
         AW_AWAIT(self->leaf, leaf(self->second));
-        ledger_give_back(self->leaf.out);
+        ownership_release(self->leaf.out);
         self->done++;
     }
     AW_END;
@@ -170,14 +172,14 @@ TEST(cleanup_may_await_after_a_return) {
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     CHECK_EQ(f.done, 3);
     CHECK_EQ(f.out, 9);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(after_a_cancel_what_cleanup_awaits_is_polled_and_further_cancels_do_not_cut_it_short) {
     struct script body = {.pends = NEVER}, first = {.pends = 3}, second = {.pends = 2};
     struct slow_tidy f = AW_CALL(slow_tidy, .body = &body, .first = &first, .second = &second);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
-    /* The first call cancels the leaf of the body, is through with it, and begins the cleanup. */
+    /* The first call cancels the leaf of the body, which ends, and begins the cleanup. */
     for (int i = 1; i <= 3; i++) {
         CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
         CHECK_EQ(first.polls, i);
@@ -190,9 +192,9 @@ TEST(after_a_cancel_what_cleanup_awaits_is_polled_and_further_cancels_do_not_cut
     }
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(f.done, 3);
-    CHECK_EQ(body.gone, 1);
+    CHECK_EQ(body.cancelled, 1);
     CHECK_EQ(first.cancels + second.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(a_cancel_that_comes_when_cleanup_runs_already_does_not_cut_it_short) {
@@ -206,18 +208,18 @@ TEST(a_cancel_that_comes_when_cleanup_runs_already_does_not_cut_it_short) {
         r = drive_cancel(&f.future);
         CHECK_LT(++calls, 10);
     } while (r == AW_PENDING);
-    CHECK_EQ(r, AW_READY); /* its return had been decided */
+    CHECK_EQ(r, AW_READY); /* its return was already decided */
     CHECK_EQ(f.done, 3);
     CHECK_EQ(f.out, 9);
     CHECK_EQ(first.cancels + second.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* A whole function as cleanup: its own awaits are polled too. */
+/* An async function as cleanup: its own awaits are polled, too. */
 AW_ASYNC(int, says_goodbye, struct script *s; bool cancelling; struct leaf leaf;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->s));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     self->cancelling = AW_CANCELLING;
     AW_YIELD;
     mark('g');
@@ -244,15 +246,15 @@ TEST(a_function_awaited_in_cleanup_is_not_cancelled_either) {
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
     CHECK_STR(trace, "gp");
     CHECK_EQ(s.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
-/* ---- Order ------------------------------------------------------------------------------------ */
+/* ---- Order ----------------------------------------------------------------------------------- */
 
 AW_ASYNC(int, inner, struct script *s; struct leaf leaf;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->s));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     AW_RETURN(1);
     AW_FINALLY;
     mark(AW_STARTED ? '1' : '-');
@@ -283,7 +285,7 @@ TEST(cleanup_of_children_comes_before_that_of_their_parents) {
         CHECK_EQ(drive_cancel_to_end(&f.future), wins ? AW_READY : AW_CANCELLED);
     }
     CHECK_STR(trace, "123123");
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(of_a_chain_that_never_started_only_the_outermost_is_there_to_clean_up) {
@@ -293,7 +295,8 @@ TEST(of_a_chain_that_never_started_only_the_outermost_is_there_to_clean_up) {
     CHECK_STR(trace, "-");
 }
 
-/* After the first child won, the second is cancelled before its start: it cleans up all the same. */
+/* The first child wins; the second is then cancelled before its start, and cleans up
+ * nevertheless. */
 AW_ASYNC(int, in_turn, struct script *a, *b; struct inner first, second;) {
     AW_BEGIN;
     AW_AWAIT(self->first, AW_CALL(inner, .s = self->a));
@@ -311,5 +314,5 @@ TEST(a_child_that_is_cancelled_before_its_start_cleans_up_too) {
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_STR(trace, "1-p");
     CHECK_EQ(b.polls + b.cancels, 0);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }

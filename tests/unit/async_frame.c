@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the frame of an async function takes, with and without shared room. */
+ * The size of the frame of an async function, with and without shared storage. */
 #include <awake.h>
 
 #include <string.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "test.h"
 
-/* Ten unlike children. Each checks that its own room is zero when it starts, whatever was there
- * before, and still its own after an await. */
+/* Ten different children. Each checks that its storage is zero when it starts, whatever was
+ * there before, and unchanged after an await. */
 #define CHILD(name, size)                                                                          \
-    AW_ASYNC(int, name, int n; unsigned char room[size]; aw_yield pause;) {                        \
+    AW_ASYNC(int, name, int n; unsigned char storage[size]; aw_yield pause;) {                     \
         AW_BEGIN;                                                                                  \
-        for (size_t i = 0; i < sizeof self->room; i++)                                             \
-            CHECK_EQ(self->room[i], 0);                                                            \
-        memset(self->room, self->n, sizeof self->room);                                            \
+        for (size_t i = 0; i < sizeof self->storage; i++)                                          \
+            CHECK_EQ(self->storage[i], 0);                                                         \
+        memset(self->storage, self->n, sizeof self->storage);                                      \
         AW_AWAIT(self->pause, aw_yield_now());                                                     \
-        for (size_t i = 0; i < sizeof self->room; i++)                                             \
-            CHECK_EQ(self->room[i], self->n);                                                      \
+        for (size_t i = 0; i < sizeof self->storage; i++)                                          \
+            CHECK_EQ(self->storage[i], self->n);                                                   \
         AW_RETURN(self->n);                                                                        \
         AW_END;                                                                                    \
     }
@@ -33,9 +33,9 @@ CHILD(c7, 700)
 CHILD(c8, 600)
 CHILD(c9, 500)
 
-/* A macro with the body would have ten awaits on one line, so it is written twice. */
-AW_ASYNC(int, apart, int sum; struct c0 f0; struct c1 f1; struct c2 f2; struct c3 f3; struct c4 f4;
-         struct c5 f5; struct c6 f6; struct c7 f7; struct c8 f8; struct c9 f9;) {
+/* Written twice: a macro for the body would put ten awaits on one line. */
+AW_ASYNC(int, separate, int sum; struct c0 f0; struct c1 f1; struct c2 f2; struct c3 f3;
+         struct c4 f4; struct c5 f5; struct c6 f6; struct c7 f7; struct c8 f8; struct c9 f9;) {
     AW_BEGIN;
     AW_AWAIT(self->f0, AW_CALL(c0, .n = 1));
     self->sum += self->f0.out;
@@ -87,20 +87,20 @@ AW_ASYNC(int, shared, int sum;
     AW_END;
 }
 
-TEST(children_that_share_their_room_take_that_of_the_largest) {
+TEST(children_that_share_their_storage_take_that_of_the_largest) {
     size_t sum = sizeof(struct c0) + sizeof(struct c1) + sizeof(struct c2) + sizeof(struct c3) +
                  sizeof(struct c4) + sizeof(struct c5) + sizeof(struct c6) + sizeof(struct c7) +
                  sizeof(struct c8) + sizeof(struct c9);
-    /* Beside the children: the head, the output and one int. */
-    size_t own = sizeof(aw_future) + 16;
-    CHECK_GE(sizeof(struct apart), sum);
-    CHECK_LE(sizeof(struct apart), sum + own);
+    /* Apart from the children: the header, the output and one int. */
+    size_t overhead = sizeof(aw_future) + 16;
+    CHECK_GE(sizeof(struct separate), sum);
+    CHECK_LE(sizeof(struct separate), sum + overhead);
     CHECK_GE(sizeof(struct shared), sizeof(struct c4));
-    CHECK_LE(sizeof(struct shared), sizeof(struct c4) + own);
+    CHECK_LE(sizeof(struct shared), sizeof(struct c4) + overhead);
 }
 
-TEST(ten_awaits_give_the_same_apart_and_in_shared_room) {
-    struct apart a = AW_CALL(apart);
+TEST(ten_awaits_give_the_same_in_separate_and_in_shared_storage) {
+    struct separate a = AW_CALL(separate);
     struct shared b = AW_CALL(shared);
     CHECK_EQ(drive_poll_to_end(&a.future), AW_READY);
     CHECK_EQ(drive_poll_to_end(&b.future), AW_READY);
@@ -117,7 +117,7 @@ AW_ASYNC(int, cleans_up, AW_SHARE(struct c0 body; struct c1 cleanup;);) {
     AW_END;
 }
 
-TEST(cleanup_may_share_its_room_with_what_was_cancelled) {
+TEST(cleanup_may_share_its_storage_with_a_cancelled_child) {
     struct cleans_up f = AW_CALL(cleans_up);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);

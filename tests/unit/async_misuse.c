@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What only shows at run time ends the program, and the message has file and line of the call that was
- * wrong. What the compiler finds is in tests/compile. */
+ * Misuse that only shows at run time ends the program with a message that has file and line of
+ * the wrong call. tests/compile has what the compiler finds. */
 #include <awake.h>
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 
 #define TEXT(x)  TEXT_(x)
 #define TEXT_(x) #x
-/* The message names the very line of this. */
+/* The message names the line of this macro's use. */
 #define DIES_HERE(call, f, text)                                                                   \
-    DIES(call(&(f)->future, by_hand()), __FILE__ ":" TEXT(__LINE__) ": " text)
+    DIES(call(&(f)->future, noop_cx()), __FILE__ ":" TEXT(__LINE__) ": " text)
 
-static aw_cx *by_hand(void) {
+static aw_cx *noop_cx(void) {
     static aw_waker waker;
     static aw_cx cx;
     waker = aw_noop_waker();
@@ -38,12 +38,12 @@ AW_ASYNC(int, work, struct script *s; struct leaf leaf;) {
     AW_END;
 }
 
-/* ---- After the end ---------------------------------------------------------------------------- */
+/* ---- After the end --------------------------------------------------------------------------- */
 
 TEST(a_finished_function_is_not_called_again) {
     struct script s = {.error = -1};
     struct work f = AW_CALL(work, .s = &s);
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_READY);
     DIES_HERE(aw_future_poll, &f, "future 'work' was polled after it had finished");
     DIES_HERE(aw_future_cancel, &f, "future 'work' was cancelled after it had finished");
@@ -52,7 +52,7 @@ TEST(a_finished_function_is_not_called_again) {
 TEST(a_cancelled_function_is_not_called_again) {
     struct script s = {.pends = NEVER};
     struct work f = AW_CALL(work, .s = &s);
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     CHECK_EQ(aw_future_cancel(&f.future, cx), AW_CANCELLED);
     DIES_HERE(aw_future_poll, &f, "future 'work' was polled after it had been cancelled");
@@ -62,7 +62,7 @@ TEST(a_cancelled_function_is_not_called_again) {
 TEST(a_function_that_finished_while_it_was_cancelled_is_not_called_again) {
     struct script s = {.pends = NEVER, .wins = true};
     struct work f = AW_CALL(work, .s = &s);
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     CHECK_EQ(aw_future_cancel(&f.future, cx), AW_READY);
     DIES_HERE(aw_future_cancel, &f, "future 'work' was cancelled after it had finished");
@@ -71,7 +71,7 @@ TEST(a_function_that_finished_while_it_was_cancelled_is_not_called_again) {
 TEST(from_the_first_cancel_on_only_cancel_is_called) {
     struct script s = {.pends = NEVER, .cancel_pends = 1};
     struct work f = AW_CALL(work, .s = &s);
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     CHECK_EQ(aw_future_cancel(&f.future, cx), AW_PENDING);
     DIES_HERE(aw_future_poll, &f, "future 'work' was polled while it is being cancelled");
@@ -81,7 +81,7 @@ TEST(from_the_first_cancel_on_only_cancel_is_called) {
 TEST(the_functions_for_other_languages_check_too) {
     struct script s = {.error = -1};
     struct work f = AW_CALL(work, .s = &s);
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_poll_future(&f.future, cx), AW_READY);
     DIES(aw_poll_future(&f.future, cx), "future 'work' was polled after it had finished");
     DIES(aw_cancel_future(&f.future, cx), "future 'work' was cancelled after it had finished");
@@ -99,16 +99,16 @@ AW_ASYNC(int, awaits_it_again, struct work w; struct script * s;) {
 TEST(a_child_that_has_ended_is_not_awaited_again) {
     struct script s = {.error = -1};
     struct awaits_it_again f = AW_CALL(awaits_it_again, .s = &s);
-    DIES(aw_future_poll(&f.future, by_hand()),
+    DIES(aw_future_poll(&f.future, noop_cx()),
          at(SECOND_AWAIT, "future 'work' was polled after it had finished"));
 }
 
-/* ---- Moving ----------------------------------------------------------------------------------- */
+/* ---- Moving ---------------------------------------------------------------------------------- */
 
 TEST(a_function_does_not_move_after_its_first_poll) {
     struct script s = {.pends = NEVER};
     struct work f = AW_CALL(work, .s = &s), moved;
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     memcpy(&moved, &f, sizeof f);
     DIES_HERE(aw_future_poll, &moved, "future 'work' was moved after its first poll");
@@ -119,7 +119,7 @@ TEST(a_function_does_not_move_after_its_first_poll) {
 TEST(a_function_does_not_move_while_it_is_cancelled) {
     struct script s = {.pends = NEVER, .cancel_pends = 1};
     struct work f = AW_CALL(work, .s = &s), moved;
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     CHECK_EQ(aw_future_cancel(&f.future, cx), AW_PENDING);
     memcpy(&moved, &f, sizeof f);
@@ -130,7 +130,7 @@ TEST(a_function_does_not_move_while_it_is_cancelled) {
 TEST(a_finished_function_may_be_moved) {
     struct script s = {.error = -1};
     struct work f = AW_CALL(work, .s = &s), moved;
-    CHECK_EQ(aw_future_poll(&f.future, by_hand()), AW_READY);
+    CHECK_EQ(aw_future_poll(&f.future, noop_cx()), AW_READY);
     memcpy(&moved, &f, sizeof f);
     CHECK_EQ(*(int *)aw_future_out(&moved.future), 1);
     CHECK(aw_future_finished(&moved.future));
@@ -147,7 +147,7 @@ TEST(a_type_that_says_so_may_be_moved_between_polls) {
     int polls = 0;
     aw_poll_fn f = aw_poll_fn_of(twice, &polls), g;
     aw_never never = aw_never_ready(), elsewhere;
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     memcpy(&g, &f, sizeof f);
     CHECK_EQ(aw_future_poll(&g.future, cx), AW_READY);
@@ -157,21 +157,21 @@ TEST(a_type_that_says_so_may_be_moved_between_polls) {
     CHECK_EQ(aw_future_poll(&elsewhere.future, cx), AW_PENDING);
     memcpy(&never, &elsewhere, sizeof never);
     CHECK_EQ(aw_future_cancel(&never.future, cx), AW_CANCELLED);
-    /* Which does not excuse it from the rest. */
+    /* The other rules still hold. */
     DIES_HERE(aw_future_poll, &never, "future 'never' was polled after it had been");
 }
 
 TEST(a_box_is_how_a_running_function_moves) {
     struct script s = {.pends = 1};
     aw_box box = aw_box_new(AW_CALL(work, .s = &s)), moved;
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&box.future, cx), AW_PENDING);
     memcpy(&moved, &box, sizeof box);
     CHECK_EQ(aw_future_poll(&moved.future, cx), AW_READY);
     CHECK_EQ(aw_box_take(struct work, &moved), 1);
 }
 
-/* ---- Awaits where there is nothing to resume -------------------------------------------------- */
+/* ---- Awaits that cannot be resumed ----------------------------------------------------------- */
 
 static aw_ready outside;
 
@@ -185,7 +185,7 @@ AW_ASYNC(int, looks_outside) {
 
 TEST(a_future_outside_the_frame_is_not_awaited) {
     struct looks_outside f = AW_CALL(looks_outside);
-    DIES(aw_future_poll(&f.future, by_hand()),
+    DIES(aw_future_poll(&f.future, noop_cx()),
          at(OUTSIDE_AWAIT, "async function 'looks_outside' awaits a future outside its frame"));
 }
 
@@ -202,10 +202,10 @@ AW_ASYNC(int, hasty, bool yields; aw_ready r;) {
 
 TEST(cleanup_of_what_never_started_does_not_await) {
     struct hasty f = AW_CALL(hasty, .yields = false), g = AW_CALL(hasty, .yields = true);
-    DIES(aw_future_cancel(&f.future, by_hand()),
-         at(FINALLY_AWAIT, "async function 'hasty' awaits in AW_FINALLY though it never started; "
-                           "ask AW_STARTED first"));
-    DIES(aw_future_cancel(&g.future, by_hand()),
+    DIES(aw_future_cancel(&f.future, noop_cx()),
+         at(FINALLY_AWAIT, "async function 'hasty' awaits in AW_FINALLY though it never started: "
+                           "check AW_STARTED first"));
+    DIES(aw_future_cancel(&g.future, noop_cx()),
          at(FINALLY_YIELD, "async function 'hasty' awaits in AW_FINALLY though it never started"));
 }
 
@@ -222,7 +222,7 @@ AW_ASYNC(int, switches, uint64_t n; aw_yield pause;) {
 
 TEST(an_await_inside_a_switch_on_64_bits_cannot_be_resumed) {
     struct switches f = AW_CALL(switches, .n = 1), g = AW_CALL(switches, .n = 2);
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&g.future, cx), AW_READY);
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     DIES(
@@ -236,7 +236,7 @@ TEST(an_await_inside_a_switch_on_64_bits_cannot_be_resumed) {
 TEST(an_overwritten_frame_is_noticed) {
     struct script s = {.pends = NEVER};
     struct work f = AW_CALL(work, .s = &s);
-    aw_cx *cx = by_hand();
+    aw_cx *cx = noop_cx();
     CHECK_EQ(aw_future_poll(&f.future, cx), AW_PENDING);
     f.future.state = 1;
     DIES(aw_future_poll(&f.future, cx), "cannot resume here");
@@ -251,7 +251,7 @@ AW_ASYNC(int, fails) {
 
 TEST(a_task_is_failed_only_inside_one) {
     struct fails f = AW_CALL(fails);
-    DIES(aw_future_poll(&f.future, by_hand()), at(FAIL_AT, "AW_FAIL outside a task of a runtime"));
+    DIES(aw_future_poll(&f.future, noop_cx()), at(FAIL_AT, "AW_FAIL outside a task of a runtime"));
 }
 
 enum { CLEANUP_FAIL_AT = __LINE__ + 3 };
@@ -286,13 +286,13 @@ AW_ASYNC(int, overwrites, struct script *a, *b; struct work w; aw_poll first;) {
 TEST(an_await_does_not_overwrite_what_is_running) {
     struct script runs = {.pends = NEVER}, ends = {.error = -1}, next = {.error = -1};
     struct overwrites f = AW_CALL(overwrites, .a = &runs, .b = &next);
-    DIES(aw_future_poll(&f.future, by_hand()),
-         at(OVERWRITING_AWAIT, "an await puts a future where 'work' still runs"));
+    DIES(aw_future_poll(&f.future, noop_cx()),
+         at(OVERWRITING_AWAIT, "this await overwrites future 'work', which is still running"));
     f = AW_CALL(overwrites, .a = &ends, .b = &next);
-    CHECK_EQ(aw_future_poll(&f.future, by_hand()), AW_READY);
+    CHECK_EQ(aw_future_poll(&f.future, noop_cx()), AW_READY);
 }
 
-/* ---- Futures by hand that break the contract -------------------------------------------------- */
+/* ---- Hand-written futures that break the contract -------------------------------------------- */
 
 struct broken {
     aw_future future;
@@ -313,15 +313,15 @@ static const aw_future_type broken_type = {AW_TYPE_OF(struct broken, "broken"), 
 
 TEST(a_poll_does_not_answer_cancelled) {
     struct broken f = {AW_FUTURE_INIT(&broken_type), 0};
-    DIES_HERE(aw_future_poll, &f, "poll of future 'broken' answered");
+    DIES_HERE(aw_future_poll, &f, "poll of future 'broken' returned");
 }
 
 TEST(the_cancel_of_what_never_ran_does_not_answer_ready) {
     struct broken f = {AW_FUTURE_INIT(&broken_type), 0};
-    DIES_HERE(aw_future_cancel, &f, "cancel of future 'broken', which never ran, answered READY");
+    DIES_HERE(aw_future_cancel, &f, "cancel of future 'broken', which never ran, returned");
 }
 
-/* ---- The message ------------------------------------------------------------------------------ */
+/* ---- The message ----------------------------------------------------------------------------- */
 
 static void to_stderr(void *data, aw_log_level level, const char *message) {
     fprintf(stderr, "[%s %d %s]", (const char *)data, (int)level, message);
@@ -332,8 +332,8 @@ TEST(the_message_goes_through_the_log_of_the_process) {
     struct work f = AW_CALL(work, .s = &s);
     char mine[] = "mine";
     aw_set_log(to_stderr, mine);
-    CHECK_EQ(aw_future_poll(&f.future, by_hand()), AW_READY);
-    DIES(aw_future_poll(&f.future, by_hand()), "[mine 0 ");
+    CHECK_EQ(aw_future_poll(&f.future, noop_cx()), AW_READY);
+    DIES(aw_future_poll(&f.future, noop_cx()), "[mine 0 ");
     aw_set_log(NULL, NULL);
-    DIES(aw_future_poll(&f.future, by_hand()), "awake: misuse: ");
+    DIES(aw_future_poll(&f.future, noop_cx()), "awake: misuse: ");
 }

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "test.h"
 
 AW_ASYNC(long, fib, int n; long sum; aw_box rest;) {
@@ -29,7 +29,7 @@ TEST(a_function_calls_itself_through_a_box) {
 
 static int inside, deepest;
 
-/* Goes down, waits at the bottom, and comes up. */
+/* Recurses, waits at the bottom, and returns. */
 AW_ASYNC(long, dive, int depth; long below; aw_box rest;) {
     AW_BEGIN;
     if (++inside > deepest) deepest = inside;
@@ -48,21 +48,21 @@ AW_ASYNC(long, dive, int depth; long below; aw_box rest;) {
     AW_END;
 }
 
-static int left, held;
+static int remaining, held;
 
 static void *counting_alloc(void *data, size_t size) {
     (void)data;
-    if (left-- <= 0) return NULL;
+    if (remaining-- <= 0) return NULL;
     held++;
     return malloc(size);
 }
-static void counting_release(void *data, void *memory, size_t size) {
+static void counting_free(void *data, void *memory, size_t size) {
     (void)data;
     (void)size;
     held--;
     free(memory);
 }
-static const aw_allocator counting = {counting_alloc, counting_release, NULL};
+static const aw_allocator counting = {counting_alloc, counting_free, NULL};
 
 /* Polls nest on the C stack, and a sanitizer makes its frames several times as large. */
 static int ten_thousand(void) {
@@ -87,7 +87,7 @@ TEST(a_recursion_of_ten_thousand_levels_waits_at_its_bottom_and_returns) {
 TEST(a_deep_recursion_is_cancelled_from_its_bottom_up_and_gives_its_memory_back) {
     struct dive f = AW_CALL(dive, .depth = ten_thousand());
     aw_set_allocator(&counting);
-    left = ten_thousand();
+    remaining = ten_thousand();
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(inside, ten_thousand() + 1);
     CHECK_EQ(held, ten_thousand());
@@ -96,12 +96,12 @@ TEST(a_deep_recursion_is_cancelled_from_its_bottom_up_and_gives_its_memory_back)
     CHECK_EQ(held, 0);
 }
 
-/* ---- Without memory --------------------------------------------------------------------------- */
+/* ---- Without memory -------------------------------------------------------------------------- */
 
 TEST(a_recursion_that_runs_out_of_memory_comes_up_with_the_error_and_leaks_nothing) {
     aw_set_allocator(&counting);
     for (int allowed = 0; allowed <= 20; allowed++) {
-        left = allowed;
+        remaining = allowed;
         struct dive f = AW_CALL(dive, .depth = 20);
         CHECK_EQ(drive_poll_to_end(&f.future), AW_READY);
         CHECK_EQ(f.out, allowed < 20 ? -ENOMEM : 20);

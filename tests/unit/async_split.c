@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Async functions that are declared in a header and defined in a source file, embedded by callers who
- * see only the header: the source is included at the end of this file. */
+ * Async functions that are declared in a header and defined in a source file. Callers embed them
+ * and see only the header: the source is included at the end of this file. */
 #include "support/async_split.h"
 
 #include <stdlib.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "test.h"
 
 #define FINISH(f) CHECK_EQ(drive_poll_to_end(&(f)->future), AW_READY)
@@ -40,7 +40,7 @@ TEST(callers_embed_the_frame_of_a_declared_function) {
 TEST(a_declared_function_has_the_discard_of_its_definition) {
     struct split_text f = split_text(.n = 1);
     FINISH(&f);
-    aw_future_discard(&f.future); /* or the leak checker has a word */
+    aw_future_discard(&f.future); /* otherwise the leak checker reports it */
 }
 
 TEST(its_type_names_it_and_the_file_of_its_body) {
@@ -49,12 +49,12 @@ TEST(its_type_names_it_and_the_file_of_its_body) {
     CHECK_EQ(aw_type_split_add.size, sizeof(struct split_add));
 }
 
-/* A static definition of a frame that was written as a struct. */
-struct own {
+/* A static definition of a frame that is written as a struct. */
+struct increment {
     AW_FRAME(int);
     int n;
 };
-AW_ASYNC_STATIC(own) {
+AW_ASYNC_STATIC(increment) {
     AW_BEGIN;
     AW_YIELD;
     AW_RETURN(self->n + 1);
@@ -62,7 +62,7 @@ AW_ASYNC_STATIC(own) {
 }
 
 TEST(a_static_function_may_have_its_struct_written_out) {
-    struct own f = AW_CALL(own, .n = 4);
+    struct increment f = AW_CALL(increment, .n = 4);
     FINISH(&f);
     CHECK_EQ(f.out, 5);
 }

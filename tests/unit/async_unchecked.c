@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * A file compiled without the checks, linked with a library that has them. */
+ * A file compiled without checks, linked with a library that has them. */
 #define AW_CHECKS 0
 #include <awake.h>
 
 #include <string.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "support/script.h"
 #include "test.h"
 
 AW_ASYNC(int, work, struct script *s; int *cleanups; struct leaf leaf;) {
     AW_BEGIN;
     AW_AWAIT(self->leaf, leaf(self->s));
-    ledger_give_back(self->leaf.out);
+    ownership_release(self->leaf.out);
     AW_YIELD;
     AW_RETURN(5);
     AW_FINALLY;
@@ -48,7 +48,7 @@ TEST(functions_without_checks_run_through_the_combinators_of_a_library_with_them
     CHECK_EQ(drive_poll_to_end(&f.future), AW_READY);
     CHECK_EQ(f.out, 0);
     CHECK_EQ(cleanups, 3);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(functions_without_checks_are_cancelled_at_every_step_by_the_same_rules) {
@@ -57,7 +57,7 @@ TEST(functions_without_checks_are_cancelled_at_every_step_by_the_same_rules) {
         for (int i = 0; i < polls; i++)
             CHECK_EQ(drive_poll(&f.future), AW_PENDING);
         CHECK_EQ(drive_cancel_to_end(&f.future), AW_CANCELLED);
-        ledger_check_balanced();
+        ownership_check_balanced();
     }
 }
 
@@ -69,7 +69,7 @@ TEST(functions_without_checks_run_as_tasks) {
     CHECK_EQ(aw_task_take(task), 0);
     CHECK_EQ(cleanups, 3);
     aw_runtime_free(rt);
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(life_and_layout_are_the_same_without_checks) {
@@ -85,7 +85,7 @@ TEST(life_and_layout_are_the_same_without_checks) {
     CHECK_EQ(aw_cancel_future(&f.future, &cx), AW_CANCELLED);
     CHECK(aw_future_ended(&f.future));
     DIES(aw_poll_future(&f.future, &cx), "future 'work' was polled after it had been cancelled");
-    ledger_check_balanced();
+    ownership_check_balanced();
 }
 
 TEST(without_checks_nothing_is_caught) {

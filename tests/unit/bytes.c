@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bytes that grow: what is appended may be their own. */
+ * Growing byte buffers: the appended bytes may be their own. */
 #include <awake/bytes.h>
 
 #include <stdlib.h>
@@ -12,17 +12,18 @@ static void *alloc(void *data, size_t size) {
     (void)data;
     return malloc(size);
 }
-/* What is given back is worth nothing. */
-static void spoil(void *data, void *at, size_t size) {
+/* Freed memory is overwritten. */
+static void overwrite_and_free(void *data, void *at, size_t size) {
     (void)data;
     memset(at, '#', size);
     free(at);
 }
-static const aw_allocator spoiling = {alloc, spoil, NULL};
+static const aw_allocator overwriting = {alloc, overwrite_and_free, NULL};
 
-/* From within, with room and without: what is moved to a larger place goes along. */
+/* Appends bytes of the buffer itself, with and without free capacity: a reallocation must keep
+ * them. */
 TEST(bytes_can_be_appended_to_themselves) {
-    aw_set_allocator(&spoiling);
+    aw_set_allocator(&overwriting);
     for (size_t size = 1; size <= 300; size++)
         for (size_t from = 0; from < size; from += 37) {
             aw_bytes b = AW_BYTES_INIT;

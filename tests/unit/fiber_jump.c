@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What plain C may do with its stack it may do in a fiber: longjmp out of nested calls, also across awaits,
- * and memory that is taken from the stack while it runs. */
+ * What plain C may do with its stack, a fiber may do: longjmp out of nested calls, also across
+ * awaits, and allocate memory on the stack. */
 #include <awake.h>
 
 #include <alloca.h>
@@ -14,7 +14,7 @@
 #include "support/settle.h"
 #include "test.h"
 
-/* ---- Jumps ------------------------------------------------------------------------------------ */
+/* ---- Jumps ----------------------------------------------------------------------------------- */
 
 struct landing {
     jmp_buf buf;
@@ -33,8 +33,8 @@ static void __attribute__((noinline, noreturn)) descend(struct landing *l, int d
 AW_FIBER(int, jumps, int rounds; int deep; bool wait;) {
     struct landing l = {.deep = self->deep};
     volatile int landed = 0;
-    char guard[64];
-    memset(guard, 0x77, sizeof guard);
+    char pattern[64];
+    memset(pattern, 0x77, sizeof pattern);
     for (volatile int i = 0; i < self->rounds; i++) {
         int r = setjmp(l.buf);
         if (r == 0) descend(&l, 0, self->wait);
@@ -42,8 +42,8 @@ AW_FIBER(int, jumps, int rounds; int deep; bool wait;) {
         landed++;
         CHECK_EQ(aw_fiber_yield(), 0);
     }
-    for (size_t i = 0; i < sizeof guard; i++)
-        CHECK_EQ(guard[i], 0x77);
+    for (size_t i = 0; i < sizeof pattern; i++)
+        CHECK_EQ(pattern[i], 0x77);
     return landed;
 }
 
@@ -56,7 +56,7 @@ TEST(a_jump_out_of_calls_that_have_waited) {
     CHECK_EQ(aw_run(AW_CALL(jumps, .rounds = 100, .deep = 30, .wait = true)), 100);
 }
 
-/* Deep as the stack allows, again and again: nothing of it may be left. */
+/* As deep as the stack allows, repeatedly: a jump must leave nothing behind. */
 TEST(a_jump_leaves_nothing_on_the_stack) {
     CHECK_EQ(aw_run(AW_CALL(jumps, .rounds = 200, .deep = 50, .stack_size = 128 * 1024)), 200);
 }
@@ -77,7 +77,7 @@ TEST(many_fibers_jump_each_on_its_own_stack) {
     CHECK_EQ(aw_run(AW_CALL(many_that_jump)), 0);
 }
 
-/* The place is marked before an await and used after it. */
+/* setjmp before an await, longjmp after it. */
 AW_FIBER(int, marks_then_waits, aw_notify *wake;) {
     jmp_buf start;
     volatile int times = 0;
@@ -107,7 +107,7 @@ TEST(a_jump_back_over_awaits) {
     CHECK_EQ(aw_run(AW_CALL(wakes_it)), 10);
 }
 
-/* As error handling: a cancelled await jumps to the cleanup. */
+/* Error handling: a cancelled await jumps to the cleanup. */
 static jmp_buf cleanup;
 static int cleaned;
 
@@ -118,7 +118,7 @@ static void __attribute__((noinline)) wait_or_jump(int depth) {
         int r = aw_await(aw_sleep_for(AW_SEC(1000)));
         if (r < 0) longjmp(cleanup, -r);
     }
-    __asm__ volatile("" ::: "memory"); /* not a tail call */
+    __asm__ volatile("" ::: "memory"); /* prevents a tail call */
 }
 
 AW_FIBER(int, cleans_up) {
@@ -148,7 +148,7 @@ TEST(a_cancelled_await_may_jump_to_the_cleanup) {
     CHECK_EQ(cleaned, 1);
 }
 
-/* The fiber ends, and the next one on that stack finds nothing of it. */
+/* The next fiber on that stack is not affected. */
 TEST(a_stack_that_was_jumped_on_is_used_again) {
     for (int i = 0; i < 200; i++)
         CHECK_EQ(aw_run(AW_CALL(jumps, .rounds = 2, .deep = i % 40, .wait = i % 2)), 2);
@@ -168,7 +168,7 @@ TEST(threads_jump_at_the_same_time) {
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
-/* ---- Memory of the stack ---------------------------------------------------------------------- */
+/* ---- Memory on the stack --------------------------------------------------------------------- */
 
 AW_FIBER(int, takes_from_the_stack, unsigned char mark;) {
     enum { COUNT = 20 };
@@ -184,7 +184,7 @@ AW_FIBER(int, takes_from_the_stack, unsigned char mark;) {
     return 0;
 }
 
-/* The point of these arrays is that their length is not known. */
+/* These arrays have a variable length on purpose. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wvla"
 

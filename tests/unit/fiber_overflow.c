@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What becomes of a fiber that needs more stack than it has: the program ends and says which it was, and
- * nothing else has been touched. What a program has set up for SIGSEGV itself stays its own. */
+ * A fiber that needs more stack than it has: the program ends and names the fiber, and no other
+ * memory has been written. The program's own handler of SIGSEGV is respected. */
 #include <awake.h>
 
 #include <errno.h>
@@ -14,14 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fiber/fiber.h"
+#include "fiber/fiber_state.h"
 #include "test.h"
 
-/* ---- The end of a process, and its last words ------------------------------------------------- */
+/* ---- How a process ends, and what it prints -------------------------------------------------- */
 
-static char words[16384];
+static char output[16384];
 
-/* Runs something in a child, and returns its status. */
+/* Runs a function in a child process, and returns its status. */
 static int end_of(void (*body)(void)) {
     struct test_death death = test_death_begin(__FILE__, __LINE__);
     if (death.child == 0) {
@@ -29,13 +29,13 @@ static int end_of(void (*body)(void)) {
         _exit(0);
     }
     size_t length = 0;
-    for (ssize_t n; (n = read(death.output, words + length, sizeof words - 1 - length)) != 0;) {
+    for (ssize_t n; (n = read(death.output, output + length, sizeof output - 1 - length)) != 0;) {
         if (n > 0)
             length += (size_t)n;
         else
             CHECK_EQ(errno, EINTR);
     }
-    words[length] = 0;
+    output[length] = 0;
     close(death.output);
     int status;
     CHECK_EQ(waitpid(death.child, &status, 0), death.child);
@@ -45,16 +45,16 @@ static int end_of(void (*body)(void)) {
 static void check_faults(void (*body)(void)) {
     int status = end_of(body);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSEGV)
-        FAIL("it should die by SIGSEGV, and not with status 0x%x\n%s", status, words);
+        FAIL("it should die by SIGSEGV, and not with status 0x%x\n%s", status, output);
 }
 
 static void check_exits(void (*body)(void), int code) {
     int status = end_of(body);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != code)
-        FAIL("it should exit with %d, and not with status 0x%x\n%s", code, status, words);
+        FAIL("it should exit with %d, and not with status 0x%x\n%s", code, status, output);
 }
 
-/* A sanitizer handles SIGSEGV, so by default we leave that to it. */
+/* A sanitizer handles SIGSEGV, so by default the library leaves the signal to it. */
 static void needs_sigsegv_free(void) {
     if (test_under_sanitizer()) SKIP("the sanitizer has a handler of SIGSEGV of its own");
 }
@@ -63,92 +63,93 @@ static void report(void) {
     CHECK_EQ(aw_stack_overflow(AW_OVERFLOW_REPORT), 0);
 }
 
-/* ---- Digging ---------------------------------------------------------------------------------- */
+/* ---- Overflowing ----------------------------------------------------------------------------- */
 
 static volatile int forever = 1;
 
-static int __attribute__((noinline)) dig_on(int n) {
-    volatile char hole[256];
-    hole[0] = (char)n;
-    int r = forever ? dig_on(n + 1) : 0;
-    return r + hole[0];
+static int __attribute__((noinline)) recurse(int n) {
+    volatile char filler[256];
+    filler[0] = (char)n;
+    int r = forever ? recurse(n + 1) : 0;
+    return r + filler[0];
 }
 
-AW_FIBER(int, digs) {
+AW_FIBER(int, overflows) {
     CHECK_EQ(aw_fiber_yield(), 0);
-    return dig_on(0);
+    return recurse(0);
 }
-enum { DIGS_LINE = __LINE__ - 3 };
+enum { OVERFLOWS_LINE = __LINE__ - 3 };
 
-static void run_digs(void) {
-    aw_run(AW_CALL(digs, .stack_size = 65536));
+static void run_overflow(void) {
+    aw_run(AW_CALL(overflows, .stack_size = 65536));
 }
 
 static void check_named(void) {
-    char place[64];
-    CHECK_CONTAINS(words, "awake: stack overflow in fiber 'digs': its stack of 65536 bytes is used "
-                          "up; it waited last at ");
-    snprintf(place, sizeof place, "fiber_overflow.c:%d\n", DIGS_LINE);
-    CHECK_CONTAINS(words, place);
+    char location[64];
+    CHECK_CONTAINS(output,
+                   "awake: stack overflow in fiber 'overflows': its stack of 65536 bytes is used "
+                   "up; it waited last at ");
+    snprintf(location, sizeof location, "fiber_overflow.c:%d\n", OVERFLOWS_LINE);
+    CHECK_CONTAINS(output, location);
 }
 
 TEST(an_overflow_ends_the_program_and_names_the_fiber) {
     needs_sigsegv_free();
-    check_faults(run_digs);
+    check_faults(run_overflow);
     check_named();
 }
 
-static void run_digs_reported(void) {
+static void run_overflow_reported(void) {
     report();
-    run_digs();
+    run_overflow();
 }
 
 TEST(it_is_reported_in_front_of_another_handler) {
-    check_faults(run_digs_reported);
+    check_faults(run_overflow_reported);
     check_named();
 }
 
-AW_FIBER(int, digs_at_once) {
-    return dig_on(0);
+AW_FIBER(int, overflows_at_once) {
+    return recurse(0);
 }
 
-static void run_digs_at_once(void) {
+static void run_overflow_at_once(void) {
     report();
-    aw_run(AW_CALL(digs_at_once, .stack_size = 1));
+    aw_run(AW_CALL(overflows_at_once, .stack_size = 1));
 }
 
-TEST(a_fiber_that_never_waited_is_named_without_a_place) {
-    check_faults(run_digs_at_once);
-    CHECK_CONTAINS(words, "stack overflow in fiber 'digs_at_once': its stack of ");
-    CHECK_CONTAINS(words, " bytes is used up\n");
+TEST(a_fiber_that_never_waited_is_named_without_a_location) {
+    check_faults(run_overflow_at_once);
+    CHECK_CONTAINS(output, "stack overflow in fiber 'overflows_at_once': its stack of ");
+    CHECK_CONTAINS(output, " bytes is used up\n");
 }
 
-static int dig_plainly(void *unused) {
+static int overflow_plainly(void *unused) {
     (void)unused;
-    return dig_on(0);
+    return recurse(0);
 }
 
 static void run_plain(void) {
     report();
-    aw_run(aw_fiber_with(dig_plainly, NULL, NULL, 65536));
+    aw_run(aw_fiber_with(overflow_plainly, NULL, NULL, 65536));
 }
 
 TEST(a_plain_function_is_named_too) {
     check_faults(run_plain);
-    CHECK_CONTAINS(words, "stack overflow in fiber 'fiber'");
+    CHECK_CONTAINS(output, "stack overflow in fiber 'fiber'");
 }
 
-static void *thread_digs(void *unused) {
+static void *thread_overflows(void *unused) {
     (void)unused;
-    run_digs();
+    run_overflow();
     return NULL;
 }
 
 static void run_on_a_thread(void) {
     report();
-    aw_run(aw_sleep_for(1)); /* the first thread has seen no fiber */
+    aw_run(aw_sleep_for(1)); /* no fiber has run on the first thread */
     pthread_t thread;
-    CHECK_EQ(pthread_create(&thread, NULL, thread_digs, NULL), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, thread_overflows, NULL), 0);
     pthread_join(thread, NULL);
 }
 
@@ -173,7 +174,7 @@ static void run_after_trim(void) {
     report();
     CHECK_EQ(aw_run(AW_CALL(does_nothing)), 0);
     aw_stacks_trim();
-    run_digs();
+    run_overflow();
 }
 
 TEST(it_is_there_again_after_a_trim) {
@@ -181,18 +182,70 @@ TEST(it_is_there_again_after_a_trim) {
     check_named();
 }
 
-/* ---- Fibers on fibers ------------------------------------------------------------------------- */
+/* ---- On workers ------------------------------------------------------------------------------ */
 
-AW_FIBER(int, awaits_a_digger) {
-    return aw_await(AW_CALL(digs, .stack_size = 65536));
+static void run_overflow_on(aw_flavour flavour) {
+    aw_runtime_options o = AW_RUNTIME_OPTIONS;
+    o.flavour = flavour;
+    o.workers = 2;
+    aw_runtime *rt;
+    CHECK_EQ(aw_runtime_new(&rt, &o), 0);
+    struct overflows *h = aw_spawn_on(rt, AW_CALL(overflows, .stack_size = 65536));
+    aw_block_on(rt, aw_task_join(h));
+}
+
+static void run_overflow_on_a_worker(void) {
+    run_overflow_on(AW_MULTI_THREAD);
+}
+static void run_overflow_on_a_core(void) {
+    run_overflow_on(AW_THREAD_PER_CORE);
+}
+static void run_overflow_on_a_worker_reported(void) {
+    report();
+    run_overflow_on(AW_MULTI_THREAD);
+}
+
+TEST(an_overflow_on_a_worker_names_the_fiber) {
+    needs_sigsegv_free();
+    check_faults(run_overflow_on_a_worker);
+    check_named();
+    check_faults(run_overflow_on_a_core);
+    check_named();
+}
+
+TEST(an_overflow_on_a_worker_is_reported_in_front_of_another_handler) {
+    check_faults(run_overflow_on_a_worker_reported);
+    check_named();
+}
+
+static long overflow_blocking(void *unused) {
+    (void)unused;
+    run_overflow();
+    return 0;
+}
+
+static void run_overflow_in_a_blocking_call(void) {
+    report();
+    aw_run(aw_blocking(overflow_blocking, NULL));
+}
+
+TEST(an_overflow_in_a_blocking_call_names_the_fiber) {
+    check_faults(run_overflow_in_a_blocking_call);
+    check_named();
+}
+
+/* ---- Nested fibers --------------------------------------------------------------------------- */
+
+AW_FIBER(int, awaits_an_overflow) {
+    return aw_await(AW_CALL(overflows, .stack_size = 65536));
 }
 
 static void run_inner(void) {
     report();
-    aw_run(AW_CALL(awaits_a_digger));
+    aw_run(AW_CALL(awaits_an_overflow));
 }
 
-TEST(the_fiber_whose_stack_it_was_is_named_and_not_the_one_that_awaits_it) {
+TEST(the_fiber_that_overflowed_is_named_and_not_the_one_that_awaits_it) {
     check_faults(run_inner);
     check_named();
 }
@@ -201,23 +254,23 @@ AW_FIBER(int, returns_at_once) {
     return 1;
 }
 
-AW_FIBER(int, digs_after_another) {
+AW_FIBER(int, overflows_after_another) {
     CHECK_EQ(aw_await(AW_CALL(does_nothing)), 0);
     CHECK_EQ(aw_await(AW_CALL(returns_at_once)), 1);
-    return dig_on(0);
+    return recurse(0);
 }
 
 static void run_outer(void) {
     report();
-    aw_run(AW_CALL(digs_after_another));
+    aw_run(AW_CALL(overflows_after_another));
 }
 
 TEST(a_fiber_that_has_awaited_another_is_named) {
     check_faults(run_outer);
-    CHECK_CONTAINS(words, "stack overflow in fiber 'digs_after_another'");
+    CHECK_CONTAINS(output, "stack overflow in fiber 'overflows_after_another'");
 }
 
-/* ---- Handlers and stacks of the program itself ------------------------------------------------ */
+/* ---- The program's own handlers and stacks --------------------------------------------------- */
 
 static sigjmp_buf after_fault;
 static volatile int faults;
@@ -242,7 +295,7 @@ static void last_handler(int number) {
     _exit(33);
 }
 
-/* On a stack that is the program's. */
+/* An alternate stack of the program. */
 static char user_stack[65536];
 
 static void use_user_stack(void) {
@@ -275,7 +328,7 @@ static void (*handler_now(void))(int) {
     return now.sa_handler;
 }
 
-/* Writes where nothing can be written. */
+/* Writes to an address that cannot be written. */
 static void fault(void) {
     int before = faults;
     if (!sigsetjmp(after_fault, 1)) {
@@ -305,7 +358,7 @@ static void run_other_faults(void) {
     CHECK_EQ(aw_run(AW_CALL(faults_in_a_fiber)), 0);
     fault();
     CHECK_EQ(faults, 5);
-    run_digs();
+    run_overflow();
 }
 
 static void run_in_front_of_handler(void) {
@@ -330,12 +383,12 @@ static void run_auto_with_handler(void) {
     CHECK_EQ(aw_run(AW_CALL(does_nothing)), 0);
     CHECK(handler_now() == last_handler);
     CHECK(user_stack_is_used());
-    run_digs();
+    run_overflow();
 }
 
 TEST(a_handler_that_was_there_before_is_left_alone) {
     check_exits(run_auto_with_handler, 33);
-    CHECK(strstr(words, "overflow in fiber") == NULL);
+    CHECK(strstr(output, "overflow in fiber") == NULL);
 }
 
 static void run_auto_ignoring(void) {
@@ -354,7 +407,7 @@ static void run_report_ignoring(void) {
     report();
     CHECK_EQ(aw_run(AW_CALL(does_nothing)), 0);
     CHECK_EQ(raise(SIGSEGV), 0);
-    run_digs();
+    run_overflow();
 }
 
 TEST(a_program_that_ignores_the_signal_does_so_behind_the_handler) {
@@ -370,12 +423,12 @@ static void run_leave(void) {
     stack_t now;
     CHECK_EQ(sigaltstack(NULL, &now), 0);
     if (!test_under_sanitizer()) CHECK(now.ss_flags & SS_DISABLE);
-    run_digs();
+    run_overflow();
 }
 
 TEST(left_alone_an_overflow_is_a_plain_fault) {
     check_faults(run_leave);
-    CHECK(strstr(words, "overflow in fiber") == NULL);
+    CHECK(strstr(output, "overflow in fiber") == NULL);
 }
 
 static void run_leave_with_handler(void) {
@@ -385,7 +438,7 @@ static void run_leave_with_handler(void) {
 
 TEST(left_alone_a_handler_of_the_program_sees_it) {
     check_exits(run_leave_with_handler, 33);
-    CHECK(strstr(words, "overflow in fiber") == NULL);
+    CHECK(strstr(output, "overflow in fiber") == NULL);
 }
 
 static void run_with_user_stack(void) {
@@ -397,7 +450,7 @@ static void run_with_user_stack(void) {
         aw_stacks_trim();
         CHECK(user_stack_is_used());
     }
-    run_digs();
+    run_overflow();
 }
 
 TEST(an_alternate_stack_of_the_program_is_kept_and_used) {
@@ -413,7 +466,7 @@ static void run_with_later_user_stack(void) {
     CHECK(user_stack_is_used());
     aw_stacks_trim();
     CHECK(user_stack_is_used());
-    run_digs();
+    run_overflow();
 }
 
 TEST(an_alternate_stack_that_comes_later_is_kept_and_used) {
@@ -421,7 +474,7 @@ TEST(an_alternate_stack_that_comes_later_is_kept_and_used) {
     check_named();
 }
 
-/* A thread that had none has none when its fibers are gone. */
+/* A thread without an alternate stack has none after its fibers have ended. */
 TEST(our_alternate_stack_goes_with_the_last_fiber) {
     stack_t before, now;
     CHECK_EQ(sigaltstack(NULL, &before), 0);
@@ -435,7 +488,7 @@ TEST(our_alternate_stack_goes_with_the_last_fiber) {
     CHECK(now.ss_flags & SS_DISABLE);
 }
 
-/* ---- What is no overflow ---------------------------------------------------------------------- */
+/* ---- Faults that are no overflow ------------------------------------------------------------- */
 
 AW_FIBER(int, writes_nowhere) {
     *(volatile char *)bad_address = 1;
@@ -450,7 +503,7 @@ static void run_bad_write(void) {
 TEST(another_fault_in_a_fiber_is_not_called_an_overflow) {
     needs_sigsegv_free();
     check_faults(run_bad_write);
-    CHECK(strstr(words, "overflow in fiber") == NULL);
+    CHECK(strstr(output, "overflow in fiber") == NULL);
 }
 
 AW_FIBER(int, sends_the_signal, int how;) {
@@ -470,13 +523,13 @@ static void run_raise_outside(void) {
     raise(SIGSEGV);
 }
 
-/* As it would without us. */
-TEST(a_signal_that_somebody_sent_ends_the_program) {
+/* As it would without the library. */
+TEST(a_signal_that_was_sent_ends_the_program) {
     needs_sigsegv_free();
     check_faults(run_raise);
-    CHECK(strstr(words, "overflow in fiber") == NULL);
+    CHECK(strstr(output, "overflow in fiber") == NULL);
     check_faults(run_kill);
-    CHECK(strstr(words, "overflow in fiber") == NULL);
+    CHECK(strstr(output, "overflow in fiber") == NULL);
     check_faults(run_raise_outside);
 }
 
@@ -485,15 +538,15 @@ TEST(an_unknown_mode_is_refused) {
     CHECK_EQ(aw_stack_overflow((aw_overflow)-1), -EINVAL);
 }
 
-/* ---- Up to the guard, and the neighbours ------------------------------------------------------ */
+/* ---- Up to the guard, and the neighbours ----------------------------------------------------- */
 
 enum { FRAME = 128 };
 
-/* Fill the stack until this many bytes are left, wait there, and find all as it was. */
+/* Fills the stack until `leave` bytes are left, waits there, and checks that nothing changed. */
 static int __attribute__((noinline)) fill(const char *low, size_t leave, unsigned char mark) {
-    volatile unsigned char hole[FRAME];
+    volatile unsigned char filler[FRAME];
     for (int i = 0; i < FRAME; i++)
-        hole[i] = (unsigned char)(mark + i);
+        filler[i] = (unsigned char)(mark + i);
     int depth = 1;
     if ((size_t)((char *)__builtin_frame_address(0) - low) > leave)
         depth += fill(low, leave, (unsigned char)(mark + 1));
@@ -501,17 +554,17 @@ static int __attribute__((noinline)) fill(const char *low, size_t leave, unsigne
         for (int i = 0; i < 10; i++)
             CHECK_EQ(aw_fiber_yield(), 0);
     for (int i = 0; i < FRAME; i++)
-        CHECK_EQ(hole[i], (unsigned char)(mark + i));
+        CHECK_EQ(filler[i], (unsigned char)(mark + i));
     return depth;
 }
 
-/* What the deepest call and its yield need; frames are larger where they are watched. */
+/* What the deepest call and its yield need. Instrumented frames are larger. */
 static size_t reserve(void) {
     return test_under_sanitizer() || test_under_valgrind() ? 12 * 1024 : 3 * 1024;
 }
 
 AW_FIBER(int, fills, unsigned char mark; aw_notify * wait;) {
-    return fill(aw__fiber_here->stack->low, reserve(), self->mark);
+    return fill(aw__fiber_current->stack->low, reserve(), self->mark);
 }
 
 AW_FIBER(int, fill_many) {
@@ -530,25 +583,25 @@ TEST(every_byte_above_the_guard_can_be_used) {
     CHECK_EQ(aw_run(AW_CALL(fill_many)), 0);
 }
 
-/* A neighbour right below, whose stack is watched from a handler on a stack of its own. */
-static struct { char *low, *high; } neighbour, digger;
+/* The fiber on the adjacent stack below. A handler on its own stack compares that memory. */
+static struct { char *low, *high; } neighbour, overflowing;
 static unsigned char copy[65536];
 
-/* Not watched: to read all of another's stack is what a sanitizer is there to report. */
-#define UNWATCHED __attribute__((noinline, no_sanitize("address")))
+/* Not instrumented: a sanitizer would report reads of another fiber's stack. */
+#define UNINSTRUMENTED __attribute__((noinline, no_sanitize("address")))
 
-static UNWATCHED void prepare_neighbour(void) {
+static UNINSTRUMENTED void prepare_neighbour(void) {
     volatile char *low = neighbour.low;
     for (size_t i = 0; i < sizeof copy; i++) {
-        if (i < sizeof copy / 2) low[i] = 0x3c; /* what it does not use yet */
+        if (i < sizeof copy / 2) low[i] = 0x3c; /* not yet used by the fiber */
         copy[i] = (unsigned char)low[i];
     }
 }
 
-static UNWATCHED void compare_neighbour(int number, siginfo_t *info, void *context) {
+static UNINSTRUMENTED void compare_neighbour(int number, siginfo_t *info, void *context) {
     (void)number, (void)context;
     char *at = info->si_addr;
-    if (at >= digger.low || at < digger.low - aw__stack_guard()) _exit(2);
+    if (at >= overflowing.low || at < overflowing.low - aw__stack_guard()) _exit(2);
     volatile char *low = neighbour.low;
     for (size_t i = 0; i < sizeof copy; i++)
         if ((unsigned char)low[i] != copy[i]) _exit(3);
@@ -556,46 +609,46 @@ static UNWATCHED void compare_neighbour(int number, siginfo_t *info, void *conte
 }
 
 AW_FIBER(int, is_neighbour, aw_notify *never;) {
-    neighbour.low = aw__fiber_here->stack->low;
-    neighbour.high = aw__fiber_here->stack->high;
+    neighbour.low = aw__fiber_current->stack->low;
+    neighbour.high = aw__fiber_current->stack->high;
     return aw_await(aw_notify_wait(self->never));
 }
 
-/* The stack of the second lies above that of the first: guard, first, guard, second. */
-AW_FIBER(int, digs_above, bool jump;) {
+/* The second stack lies above the first: guard, first, guard, second. */
+AW_FIBER(int, overflows_above, bool jump;) {
     static aw_notify never;
     struct is_neighbour *task = aw_spawn(
         AW_CALL(is_neighbour, .never = &never, .stack_size = 65536));
     CHECK_EQ(aw_fiber_yield(), 0);
     (void)task;
     CHECK_EQ(neighbour.high - neighbour.low, (long)sizeof copy);
-    struct digs *above = aw_spawn(AW_CALL(digs, .stack_size = 65536));
+    struct overflows *above = aw_spawn(AW_CALL(overflows, .stack_size = 65536));
     CHECK_EQ(aw_fiber_yield(), 0);
-    digger.low = above->aw_fiber->stack->low;
-    digger.high = above->aw_fiber->stack->high;
-    CHECK_EQ(digger.low - neighbour.high, (long)aw__stack_guard());
+    overflowing.low = above->aw_fiber->stack->low;
+    overflowing.high = above->aw_fiber->stack->high;
+    CHECK_EQ(overflowing.low - neighbour.high, (long)aw__stack_guard());
     prepare_neighbour();
-    /* Code without probes may skip as much as a frame. */
-    if (self->jump) ((volatile char *)digger.low)[-65000] = 1;
+    /* Code without stack probes may skip as much as a frame. */
+    if (self->jump) ((volatile char *)overflowing.low)[-65000] = 1;
     return aw_await_status(aw_task_join(above));
 }
 
-static void run_beside(bool jump) {
+static void run_above_neighbour(bool jump) {
     CHECK_EQ(aw_stack_overflow(AW_OVERFLOW_LEAVE), 0);
     use_user_stack();
     handle(NULL, compare_neighbour);
-    aw_run(AW_CALL(digs_above, .jump = jump));
+    aw_run(AW_CALL(overflows_above, .jump = jump));
 }
-static void run_beside_step_by_step(void) {
-    run_beside(false);
+static void run_above_neighbour_step_by_step(void) {
+    run_above_neighbour(false);
 }
-static void run_beside_with_a_jump(void) {
-    run_beside(true);
+static void run_above_neighbour_with_a_jump(void) {
+    run_above_neighbour(true);
 }
 
 TEST(the_neighbours_stack_is_not_touched) {
     ON_THIS_THREAD("the two have neighbouring stacks, of one thread");
     if (test_under_valgrind()) SKIP("to read the stack of another is an error there");
-    check_exits(run_beside_step_by_step, 44);
-    check_exits(run_beside_with_a_jump, 44);
+    check_exits(run_above_neighbour_step_by_step, 44);
+    check_exits(run_above_neighbour_with_a_jump, 44);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signal handlers that run on a fiber's stack, wherever it is interrupted: in its own code, in an await, or in
- * the middle of a switch. */
+ * Signal handlers that run on a fiber's stack, wherever it is interrupted: in its own code, in
+ * an await, or in the middle of a switch. */
 #include <awake.h>
 
 #include <errno.h>
@@ -10,18 +10,18 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "fiber/fiber.h"
+#include "fiber/fiber_state.h"
 #include "test.h"
 
 static volatile sig_atomic_t signals, on_fibers;
 
-/* Uses stack like any handler, and writes over all that it may. */
+/* Uses stack like any handler, and overwrites what it may. */
 static void on_signal(int number) {
     (void)number;
     volatile unsigned char scratch[1024];
     for (size_t i = 0; i < sizeof scratch; i++)
         scratch[i] = 0xee;
-    const aw__fiber *f = aw__fiber_here;
+    const aw__fiber *f = aw__fiber_current;
     const char *frame = __builtin_frame_address(0);
     signals++;
     if (f && frame > f->stack->low && frame < f->stack->high) on_fibers++;
@@ -56,14 +56,14 @@ TEST(a_handler_runs_on_the_stack_of_the_fiber_that_was_interrupted) {
     CHECK_EQ(on_fibers, 100);
 }
 
-/* With all its registers, which on some processors are many. */
+/* With all registers, which are many on some processors. */
 TEST(a_handler_fits_on_the_smallest_stack) {
     catch_signal(SIGUSR1);
     CHECK_EQ(aw_run(AW_CALL(raises, .stack_size = 1)), 0);
     CHECK_EQ(on_fibers, 100);
 }
 
-/* ---- At any moment ---------------------------------------------------------------------------- */
+/* ---- At any moment --------------------------------------------------------------------------- */
 
 static void start_timer(long usec) {
     struct itimerval t = {{0, usec}, {0, usec}};
@@ -75,7 +75,7 @@ static void stop_timer(void) {
     CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
 }
 
-/* How many to wait for, and when to give up: a slow machine delivers few. */
+/* The number of signals to wait for, and the time to give up: a slow machine delivers few. */
 static int wanted;
 static uint64_t give_up;
 
@@ -91,13 +91,14 @@ static void begin(int n) {
     start_timer(100);
 }
 
-/* The timer was stopped before the runtime ended, by a fiber: TSan does not survive a signal while a thread is joined. */
+/* A fiber has stopped the timer before the runtime ended: TSan does not survive a signal while a
+ * thread is joined. */
 static void check_signals(void) {
     CHECK_GE(signals, 5);
     CHECK_GE(on_fibers, 1);
 }
 
-/* Does nothing but switch, with values in as many registers as there are. */
+/* Only switches, with values in as many registers as possible. */
 AW_FIBER(int, switches, unsigned seed; long rounds;) {
     unsigned a = self->seed, b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5;
     double x = a, y = 2 * x;
@@ -140,7 +141,7 @@ TEST(signals_may_come_in_the_middle_of_a_switch) {
     check_signals();
 }
 
-/* Stacks that are taken, left for good and used again. */
+/* Stacks that are taken, abandoned and reused. */
 AW_FIBER(int, is_short, int n;) {
     volatile int n = self->n;
     if (n % 3 == 0) CHECK_EQ(aw_fiber_yield(), 0);
@@ -182,7 +183,7 @@ TEST(signals_do_not_end_a_wait) {
     check_signals();
 }
 
-/* ---- Masks and errors ------------------------------------------------------------------------- */
+/* ---- Masks and errors ------------------------------------------------------------------------ */
 
 AW_FIBER(int, blocks_for_a_while) {
     sigset_t block, old;
@@ -202,7 +203,7 @@ TEST(a_signal_can_be_held_back_between_two_awaits) {
     CHECK_EQ(aw_run(AW_CALL(blocks_for_a_while)), 0);
 }
 
-/* A handler on a stack of the program's own, while a fiber runs. */
+/* A handler on an alternate stack of the program, while a fiber runs. */
 static char other_stack[65536];
 static volatile bool was_there;
 

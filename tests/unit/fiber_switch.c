@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a switch keeps: registers, the rounding mode, the control word of x87, errno; and that unwinding
- * ends at the bottom of a fiber's stack. */
+ * What a switch preserves: registers, the rounding mode, the control word of x87, errno; and
+ * that unwinding ends at the bottom of a fiber's stack. */
 /* link: -lm */
 #include <awake.h>
 
@@ -12,7 +12,7 @@
 #include "fiber/switch.h"
 #include "test.h"
 
-static aw__context here, there;
+static aw__cpu_context here, there;
 static char stack[65536] __attribute__((aligned(16)));
 
 static void back_and_forth(void *arg) {
@@ -25,7 +25,7 @@ static void back_and_forth(void *arg) {
 
 TEST(values_go_both_ways) {
     int count = 0;
-    aw__context_init(&there, stack, stack + sizeof stack, back_and_forth, &count);
+    aw__cpu_context_init(&there, stack, stack + sizeof stack, back_and_forth, &count);
     CHECK_EQ(aw__switch(&here, &there, 0), 2);
     CHECK_EQ(aw__switch(&here, &there, 10), 22);
     CHECK_EQ(aw__switch(&here, &there, -5), -8);
@@ -40,7 +40,7 @@ static word work(word a, word b, word c, word d, word e, word f, word g, int dep
     return r * 31 + a + b * 3 + c * 5 + d * 7 + e * 11 + f * 13 + g * 17;
 }
 
-/* Many live values across a switch, in two fibers that take turns. */
+/* Many live values across a switch, in two fibers that alternate. */
 AW_FIBER(long, calculate, long seed;) {
     word s = (word)self->seed, a = s + 1, b = s + 2, c = s * 3, d = s ^ 4, e = s - 5, f = s + 6,
          g = s + 7;
@@ -163,7 +163,7 @@ static int __attribute__((noinline)) frames(int deep) {
         n = frames(deep - 1);
     else
         _Unwind_Backtrace(count_frame, &n);
-    __asm__ volatile("" : "+r"(n)); /* not a tail call */
+    __asm__ volatile("" : "+r"(n)); /* prevents a tail call */
     return n;
 }
 
@@ -172,7 +172,7 @@ AW_FIBER(int, unwinds, int deep;) {
     return frames(self->deep);
 }
 
-/* The stack of the fiber, and not that of its poll behind it. */
+/* Only the stack of the fiber, not that of its poll. */
 TEST(unwinding_ends_at_the_entry) {
     int shallow = aw_run(AW_CALL(unwinds, .deep = 0));
     int deep = aw_run(AW_CALL(unwinds, .deep = 7));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The smallest futures, driven by hand, and what a context does for a leaf. */
+ * The smallest futures, driven without a runtime, and what a context does for a leaf. */
 #include <awake.h>
 
 #include <string.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "test.h"
 
 /* cancel-at-every-await: aw_ready */
@@ -13,7 +13,7 @@
 /* cancel-at-every-await: aw_poll_fn */
 /* cancel-at-every-await: aw_yield */
 
-/* ---- Ready ------------------------------------------------------------------------------------ */
+/* ---- Ready ----------------------------------------------------------------------------------- */
 
 TEST(ready_is_ready_at_its_first_poll) {
     aw_ready f = aw_ready_now(-3);
@@ -51,14 +51,14 @@ TEST(ready_that_was_never_polled_is_cancelled_all_the_same) {
     CHECK_EQ(drive_cancel(&p.future), AW_CANCELLED);
 }
 
-/* ---- Never ------------------------------------------------------------------------------------ */
+/* ---- Never ----------------------------------------------------------------------------------- */
 
-TEST(never_is_pending_wakes_nobody_and_holds_no_waker) {
+TEST(never_is_pending_wakes_nothing_and_holds_no_waker) {
     aw_never f = aw_never_ready();
     for (int i = 0; i < 10; i++) {
         CHECK_EQ(drive_poll(&f.future), AW_PENDING);
         CHECK_EQ(drive_wakes(), 0);
-        CHECK_EQ(drive_beacon(drive.calls)->refs, 0);
+        CHECK_EQ(drive_waker(drive.calls)->refs, 0);
     }
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
 }
@@ -68,17 +68,17 @@ TEST(never_that_was_never_polled_is_cancelled_at_once) {
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
 }
 
-/* ---- A function and a pointer ----------------------------------------------------------------- */
+/* ---- A function and a pointer ---------------------------------------------------------------- */
 
-struct told {
+struct scripted {
     int pends, cancel_pends;
     bool wins;
     int polls, cancels;
     aw_waker slot;
 };
 
-static aw_poll told_poll(void *arg, aw_cx *cx, int *out) {
-    struct told *t = arg;
+static aw_poll scripted_poll(void *arg, aw_cx *cx, int *out) {
+    struct scripted *t = arg;
     if (t->polls++ < t->pends) {
         aw_waker_set(&t->slot, aw_cx_waker(cx));
         return AW_PENDING;
@@ -89,8 +89,8 @@ static aw_poll told_poll(void *arg, aw_cx *cx, int *out) {
     return AW_READY;
 }
 
-static aw_poll told_cancel(void *arg, aw_cx *cx, int *out) {
-    struct told *t = arg;
+static aw_poll scripted_cancel(void *arg, aw_cx *cx, int *out) {
+    struct scripted *t = arg;
     if (t->cancels++ < t->cancel_pends) {
         aw_waker_set(&t->slot, aw_cx_waker(cx));
         return AW_PENDING;
@@ -103,8 +103,8 @@ static aw_poll told_cancel(void *arg, aw_cx *cx, int *out) {
 }
 
 TEST(a_poll_fn_is_what_its_function_says) {
-    struct told t = {.pends = 2};
-    aw_poll_fn f = aw_poll_fn_of(told_poll, &t);
+    struct scripted t = {.pends = 2};
+    aw_poll_fn f = aw_poll_fn_of(scripted_poll, &t);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     aw_waker_wake_by_ref(&t.slot);
@@ -114,33 +114,33 @@ TEST(a_poll_fn_is_what_its_function_says) {
     CHECK_EQ(*(int *)aw_future_out(&f.future), 3);
 }
 
-static aw_poll asks_again(void *arg, aw_cx *cx, int *out) {
-    int *left = arg;
+static aw_poll wakes_itself(void *arg, aw_cx *cx, int *out) {
+    int *remaining = arg;
     *out = -11;
-    if ((*left)-- == 0) return AW_READY;
+    if ((*remaining)-- == 0) return AW_READY;
     aw_waker_wake_by_ref(aw_cx_waker(cx));
     return AW_PENDING;
 }
 
 TEST(a_poll_fn_without_a_cancel_is_gone_at_once) {
-    int left = 5;
-    aw_poll_fn f = aw_poll_fn_of(asks_again, &left);
-    CHECK_EQ(drive_poll(&f.future), AW_PENDING); /* and woken, but not polled again */
+    int remaining = 5;
+    aw_poll_fn f = aw_poll_fn_of(wakes_itself, &remaining);
+    CHECK_EQ(drive_poll(&f.future), AW_PENDING); /* woken, but not polled again */
     CHECK_EQ(drive_wakes(), 1);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
-    CHECK_EQ(left, 4);
+    CHECK_EQ(remaining, 4);
 }
 
 TEST(the_output_of_a_poll_fn_carries_its_error) {
-    int left = 1;
-    aw_poll_fn f = aw_poll_fn_of(asks_again, &left);
+    int remaining = 1;
+    aw_poll_fn f = aw_poll_fn_of(wakes_itself, &remaining);
     CHECK_EQ(drive_poll_to_end(&f.future), AW_READY);
     CHECK_EQ(aw_future_error(&f.future), -11);
 }
 
 TEST(a_poll_fn_with_a_cancel_is_cancelled_by_it_as_often_as_it_takes) {
-    struct told t = {.pends = 100, .cancel_pends = 2};
-    aw_poll_fn f = aw_poll_fn_with(told_poll, told_cancel, &t);
+    struct scripted t = {.pends = 100, .cancel_pends = 2};
+    aw_poll_fn f = aw_poll_fn_with(scripted_poll, scripted_cancel, &t);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     for (int i = 1; i <= 2; i++) {
         CHECK_EQ(drive_cancel(&f.future), AW_PENDING);
@@ -153,28 +153,29 @@ TEST(a_poll_fn_with_a_cancel_is_cancelled_by_it_as_often_as_it_takes) {
 }
 
 TEST(a_poll_fn_may_finish_while_it_is_cancelled) {
-    struct told t = {.pends = 100, .wins = true};
-    aw_poll_fn f = aw_poll_fn_with(told_poll, told_cancel, &t);
+    struct scripted t = {.pends = 100, .wins = true};
+    aw_poll_fn f = aw_poll_fn_with(scripted_poll, scripted_cancel, &t);
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_cancel(&f.future), AW_READY);
     CHECK_EQ(f.out, -1);
 }
 
 TEST(a_poll_fn_that_was_never_polled_has_nothing_to_cancel) {
-    struct told t = {.pends = 0, .wins = true};
-    aw_poll_fn f = aw_poll_fn_with(told_poll, told_cancel, &t), g = aw_poll_fn_of(told_poll, &t);
+    struct scripted t = {.pends = 0, .wins = true};
+    aw_poll_fn f = aw_poll_fn_with(scripted_poll, scripted_cancel, &t),
+               g = aw_poll_fn_of(scripted_poll, &t);
     CHECK_EQ(drive_cancel(&f.future), AW_CANCELLED);
     CHECK_EQ(drive_cancel(&g.future), AW_CANCELLED);
     CHECK_EQ(t.polls + t.cancels, 0);
 }
 
-/* ---- Yield ------------------------------------------------------------------------------------ */
+/* ---- Yield ----------------------------------------------------------------------------------- */
 
 TEST(a_yield_is_pending_once_and_wakes) {
     aw_yield f = aw_yield_now();
     CHECK_EQ(drive_poll(&f.future), AW_PENDING);
     CHECK_EQ(drive_wakes(), 1);
-    CHECK_EQ(drive_beacon(drive.calls)->refs, 0);
+    CHECK_EQ(drive_waker(drive.calls)->refs, 0);
     CHECK_EQ(drive_poll(&f.future), AW_READY);
     CHECK_EQ(drive_wakes(), 0);
     CHECK_EQ(f.out, 0);
@@ -187,9 +188,9 @@ TEST(a_yield_is_cancelled_pending_or_never_polled) {
     CHECK_EQ(drive_cancel(&g.future), AW_CANCELLED);
 }
 
-/* ---- What an executor counts ------------------------------------------------------------------ */
+/* ---- What an executor counts ----------------------------------------------------------------- */
 
-/* A waker that looks at the meter of the poll in which it is woken. */
+/* A waker that reads the meter of the poll in which it is woken. */
 static const aw__meter *watched;
 static bool woken, while_yielding;
 
@@ -214,7 +215,7 @@ static aw_waker watcher_clone(void *data) {
     return (aw_waker){&watcher_type, data};
 }
 
-/* A context with a meter, as an executor has one. */
+/* A context with a meter, like that of an executor. */
 static aw__meter meter;
 static aw_cx *metered(void) {
     static aw_waker waker = {&watcher_type, NULL};
@@ -239,7 +240,7 @@ TEST(never_counts_as_one_wait_on_the_outside_until_it_is_cancelled) {
     CHECK_EQ(meter.armed, 0);
 }
 
-TEST(a_yield_wakes_behind_the_others) {
+TEST(a_yield_wakes_behind_other_tasks) {
     aw_yield f = aw_yield_now();
     CHECK_EQ(aw_future_poll(&f.future, metered()), AW_PENDING);
     CHECK(woken && while_yielding);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Mutexes that are taken in different orders are reported, once, with both places. Compiled into the test, because the library
- * has it in some builds only. */
+ * Mutexes that are locked in different orders are reported, once, with both locations. Compiled
+ * into the test, because only some builds of the library have it. */
 #ifndef AW_LOCK_ORDER
 #define AW_LOCK_ORDER
 #endif
@@ -30,7 +30,7 @@ static void run_both(aw_runtime *rt, aw_mutex *first, aw_mutex *second) {
 
 #define REPORT "mutexes are taken in different orders"
 
-ON_BOTH(different_orders_are_reported_once_with_the_places) {
+ON_BOTH(different_orders_are_reported_once_with_the_locations) {
     kept_log log = KEPT_LOG;
     aw_mutex a = AW_MUTEX_INIT, b = AW_MUTEX_INIT;
     aw_runtime *rt = new_runtime(workers, NULL, &log);
@@ -84,7 +84,7 @@ ON_BOTH(a_try_lock_may_come_in_any_order) {
     workers_end(rt, NULL);
 }
 
-/* A mutex in the memory of another one has another number. */
+/* A new mutex in the memory of an old one has a new number. */
 ON_BOTH(a_new_mutex_has_no_order_yet) {
     kept_log log = KEPT_LOG;
     aw_mutex a = AW_MUTEX_INIT, b = AW_MUTEX_INIT;
@@ -96,7 +96,7 @@ ON_BOTH(a_new_mutex_has_no_order_yet) {
     workers_end(rt, NULL);
 }
 
-/* What different tasks hold at the same time is no order. */
+/* Mutexes that different tasks hold at the same time have no order. */
 AW_ASYNC(int, holds, aw_mutex *m; aw_notify * held; aw_notify * go; aw_mutex_lock_future lock;
          aw_notified wait;) {
     AW_BEGIN;
@@ -108,7 +108,7 @@ AW_ASYNC(int, holds, aw_mutex *m; aw_notify * held; aw_notify * go; aw_mutex_loc
     AW_END;
 }
 
-ON_BOTH(what_others_hold_is_no_order) {
+ON_BOTH(what_other_tasks_hold_is_no_order) {
     kept_log log = KEPT_LOG;
     aw_mutex a = AW_MUTEX_INIT, b = AW_MUTEX_INIT, c[2] = {AW_MUTEX_INIT, AW_MUTEX_INIT};
     aw_notify held = AW_NOTIFY_INIT, go = AW_NOTIFY_INIT;
@@ -127,7 +127,7 @@ ON_BOTH(what_others_hold_is_no_order) {
     workers_end(rt, NULL);
 }
 
-/* ---- Plain threads, and full tables ----------------------------------------------------------- */
+/* ---- Plain threads, and full tables ---------------------------------------------------------- */
 
 static void take_both(aw_mutex *first, aw_mutex *second) {
     CHECK_EQ(aw_wait(aw_mutex_lock(first)), 0);
@@ -160,14 +160,14 @@ TEST(full_tables_forget_and_do_no_harm) {
     for (int i = 0; i + 1 < MANY; i++)
         take_both(&m[i], &m[i + 1]);
     for (int i = 0; i < MANY; i++)
-        CHECK_EQ(aw_mutex_try_lock(&m[i]), 0); /* more than can be noted */
+        CHECK_EQ(aw_mutex_try_lock(&m[i]), 0); /* more than the table can record */
     for (int i = 0; i < MANY; i++)
         aw_mutex_unlock(&m[i]);
     CHECK_EQ(order.held_count, 0);
     CHECK_EQ(log.length, 0);
-    take_both(&m[1], &m[0]); /* that edge was forgotten */
+    take_both(&m[1], &m[0]); /* this edge was forgotten */
     CHECK_EQ(log.length, 0);
-    take_both(&m[MANY - 1], &m[MANY - 2]); /* and this one was not */
+    take_both(&m[MANY - 1], &m[MANY - 2]); /* this one was not */
     CHECK_EQ(log_count(&log, REPORT), 1);
     aw_set_log(NULL, NULL);
 }

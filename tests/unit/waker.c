@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The wakers that need no runtime, and the helpers to keep one. */
+ * The wakers that need no runtime, and the helpers that store one. */
 #include <awake.h>
 
 #include <pthread.h>
@@ -8,10 +8,10 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "support/beacon.h"
+#include "support/checked_waker.h"
 #include "test.h"
 
-/* ---- Nothing ---------------------------------------------------------------------------------- */
+/* ---- No-op ----------------------------------------------------------------------------------- */
 
 TEST(a_noop_waker_can_be_used_like_any_other) {
     aw_waker w = aw_noop_waker(), clone = aw_waker_clone(&w);
@@ -21,7 +21,7 @@ TEST(a_noop_waker_can_be_used_like_any_other) {
     aw_waker_drop(aw_waker_clone(&w));
 }
 
-/* ---- A flag ----------------------------------------------------------------------------------- */
+/* ---- A flag ---------------------------------------------------------------------------------- */
 
 TEST(waking_raises_the_flag_and_taking_lowers_it) {
     aw_flag flag = {0};
@@ -43,7 +43,7 @@ TEST(several_wakes_of_a_flag_count_as_one) {
     CHECK(!aw_flag_take(&flag));
 }
 
-TEST(dropping_a_waker_wakes_nobody) {
+TEST(dropping_a_waker_wakes_nothing) {
     aw_flag flag = {0};
     aw_waker w = aw_flag_waker(&flag);
     aw_waker_drop(aw_waker_clone(&w));
@@ -72,7 +72,7 @@ TEST(what_was_written_before_a_flag_was_raised_is_seen_after_it_was_taken) {
     pthread_join(thread, NULL);
 }
 
-/* ---- A counted object ------------------------------------------------------------------------- */
+/* ---- A counted object ------------------------------------------------------------------------ */
 
 struct bell {
     aw_counted counted;
@@ -93,7 +93,7 @@ TEST(a_counted_object_is_released_when_its_last_reference_is_gone) {
     aw_waker first = aw_waker_clone(&borrowed), second = aw_waker_clone(&first);
     aw_counted_keep(&b.counted);
     aw_counted_drop(&b.counted);
-    aw_counted_drop(&b.counted); /* the one it began with */
+    aw_counted_drop(&b.counted); /* the initial reference */
     CHECK_EQ(b.releases, 0);
     aw_waker_drop(first);
     CHECK_EQ(b.releases, 0);
@@ -155,13 +155,13 @@ TEST(threads_that_clone_wake_and_drop_release_a_counted_object_once) {
     CHECK_EQ(b.releases, 1);
 }
 
-/* ---- will_wake, set and take ------------------------------------------------------------------ */
+/* ---- will_wake, set and take ----------------------------------------------------------------- */
 
 TEST(two_wakers_are_the_same_when_type_and_data_are) {
     aw_flag one = {0}, other = {0};
-    struct beacon b = {0, 0, false};
+    struct checked_waker b = {0, 0, false};
     aw_waker w = aw_flag_waker(&one), same = aw_flag_waker(&one), data = aw_flag_waker(&other);
-    aw_waker type = beacon_waker(&b), none = {NULL, NULL};
+    aw_waker type = checked_waker_of(&b), none = {NULL, NULL};
     CHECK(aw_waker_will_wake(&w, &same));
     CHECK(!aw_waker_will_wake(&w, &data));
     CHECK(!aw_waker_will_wake(&w, &type));
@@ -175,7 +175,7 @@ static bool same_parity(const void *data, const aw_waker *other) {
 
 TEST(a_type_may_know_better_which_wakers_are_the_same) {
     static char slots[4];
-    aw_waker_type type = beacon_type;
+    aw_waker_type type = checked_waker_type;
     type.will_wake = same_parity;
     aw_waker a = {&type, &slots[0]}, b = {&type, &slots[2]}, c = {&type, &slots[1]};
     CHECK(aw_waker_will_wake(&a, &b));
@@ -183,11 +183,11 @@ TEST(a_type_may_know_better_which_wakers_are_the_same) {
 }
 
 TEST(a_slot_clones_only_when_the_waker_changed) {
-    struct beacon one = {0, 0, false}, two = {0, 0, false};
-    aw_waker w1 = beacon_waker(&one), w2 = beacon_waker(&two), slot = {NULL, NULL};
+    struct checked_waker one = {0, 0, false}, two = {0, 0, false};
+    aw_waker w1 = checked_waker_of(&one), w2 = checked_waker_of(&two), slot = {NULL, NULL};
     aw_waker_set(&slot, &w1);
     CHECK_EQ(one.refs, 1);
-    one.retired = true; /* a clone would now be a failure */
+    one.retired = true; /* from now on a clone is a failure */
     for (int i = 0; i < 3; i++)
         aw_waker_set(&slot, &w1);
     CHECK_EQ(one.refs, 1);
@@ -201,8 +201,8 @@ TEST(a_slot_clones_only_when_the_waker_changed) {
 }
 
 TEST(a_slot_that_was_taken_is_empty) {
-    struct beacon one = {0, 0, false};
-    aw_waker w = beacon_waker(&one), slot = {NULL, NULL};
+    struct checked_waker one = {0, 0, false};
+    aw_waker w = checked_waker_of(&one), slot = {NULL, NULL};
     CHECK(aw_waker_take(&slot).type == NULL);
     aw_waker_set(&slot, &w);
     aw_waker taken = aw_waker_take(&slot);
@@ -218,7 +218,7 @@ TEST(a_slot_that_was_taken_is_empty) {
     CHECK_EQ(one.refs, 0);
 }
 
-/* ---- A parked thread -------------------------------------------------------------------------- */
+/* ---- A parked thread ------------------------------------------------------------------------- */
 
 TEST(a_wake_that_comes_before_the_park_is_remembered_and_several_count_as_one) {
     aw_parker *p = aw_parker_new();
@@ -229,7 +229,7 @@ TEST(a_wake_that_comes_before_the_park_is_remembered_and_several_count_as_one) {
     aw_parker_park(p);
     CHECK(!aw_parker_park_until(p, 0)); /* nothing is left */
     aw_parker_unpark(p);
-    CHECK(aw_parker_park_until(p, 0)); /* a token counts, whatever the time */
+    CHECK(aw_parker_park_until(p, 0)); /* a token counts even after the deadline */
     aw_parker_free(p);
 }
 
@@ -273,7 +273,7 @@ TEST(a_signal_does_not_end_a_park) {
     aw_parker_free(p);
 }
 
-/* Two threads and one plain int, which belongs to the one that was woken last. */
+/* Two threads and one plain int, which belongs to the thread that was woken last. */
 struct table {
     aw_parker *parkers[2];
     int ball, rounds;
@@ -309,7 +309,7 @@ TEST(what_was_written_before_a_wake_is_seen_after_the_park) {
 struct sender {
     aw_waker waker; /* owned */
     int times;
-    int *sent; /* atomic: by all of them */
+    int *sent; /* atomic, shared by all senders */
 };
 
 static void *send_many(void *arg) {
@@ -335,7 +335,7 @@ TEST(no_wake_of_several_threads_is_lost) {
         senders[i] = (struct sender){aw_waker_clone(&borrowed), times, &sent};
         CHECK_EQ(pthread_create(&threads[i], NULL, send_many, &senders[i]), 0);
     }
-    /* Each park ends after a wake that came after the last look; a lost one hangs here. */
+    /* Each park returns after a wake that came after the last check. A lost wake hangs here. */
     while (__atomic_load_n(&sent, __ATOMIC_RELAXED) < THREADS * times)
         aw_parker_park(p);
     for (int i = 0; i < THREADS; i++)
@@ -354,7 +354,7 @@ TEST(a_parker_lives_until_every_clone_of_its_waker_is_gone) {
             senders[i] = (struct sender){aw_waker_clone(&borrowed), 5, &sent};
             CHECK_EQ(pthread_create(&threads[i], NULL, send_many, &senders[i]), 0);
         }
-        aw_parker_free(p); /* while they wake it: whoever is last releases it */
+        aw_parker_free(p); /* while they wake it: the last reference frees it */
         for (int i = 0; i < THREADS; i++)
             pthread_join(threads[i], NULL);
     }

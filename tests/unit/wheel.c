@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * The timer wheel against a sorted array. Times are plain numbers here: nobody sleeps. */
+ * The timer wheel against a sorted array. Times are plain numbers here: no thread sleeps. */
 #include "test.h"
 
 #include <string.h>
 
-#include "runtime/wheel.h"
+#include "time/wheel.h"
 
 #define TICK        (1ULL << AW__TICK_BITS)
-#define SPAN(level) (TICK << ((level)*AW__SLOT_BITS)) /* what a slot of a level covers */
+#define SPAN(level) (TICK << ((level)*AW__SLOT_BITS)) /* covered by a slot of a level */
 #define YEAR        AW_SEC(365ULL * 24 * 3600)
 
-/* ---- The model -------------------------------------------------------------------------------- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 enum { MAX_TIMERS = 512 };
 
 struct timer {
     aw_sleep sleep;
-    uint64_t when, order; /* what the model believes */
+    uint64_t when, order; /* according to the model */
     bool in_wheel;
 };
 
@@ -27,7 +27,7 @@ static struct timer *sorted[MAX_TIMERS]; /* by deadline, then by insertion */
 static size_t count;
 static uint64_t now, inserted;
 
-/* The waker of a timer checks that it is the one whose turn it is, and is not early. */
+/* The waker of a timer checks that it is the next to fire, and not early. */
 static aw_waker fired_clone(void *data);
 static void fired(void *data) {
     struct timer *t = data;
@@ -87,7 +87,7 @@ static void advance(uint64_t to) {
     now = to;
     aw__wheel_advance(&wheel, to);
     CHECK_EQ(wheel.count, count);
-    CHECK(count == 0 || sorted[0]->when > now); /* all that was due has fired */
+    CHECK(count == 0 || sorted[0]->when > now); /* all due timers have fired */
 }
 
 static void check_next(bool exact) {
@@ -96,7 +96,7 @@ static void check_next(bool exact) {
     CHECK(wheel.asleep == next);
 }
 
-/* ---- Single steps ----------------------------------------------------------------------------- */
+/* ---- Single steps ---------------------------------------------------------------------------- */
 
 TEST(an_empty_wheel_has_nothing_to_wait_for) {
     start(12345);
@@ -109,8 +109,8 @@ TEST(an_empty_wheel_has_nothing_to_wait_for) {
 TEST(each_level_holds_fires_and_releases_at_its_edges) {
     for (int level = 0; level < AW__LEVELS; level++) {
         uint64_t span = SPAN(level);
-        uint64_t last = (level < 8 ? 63 : 3) *
-                        span; /* the top level has four slots, then time ends */
+        /* The top level has four slots; then time ends. */
+        uint64_t last = (level < 8 ? 63 : 3) * span;
         const uint64_t edges[] = {span - 1, span, span + 1, 2 * span - 1, 2 * span, last};
         for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
             start(0);
@@ -151,7 +151,7 @@ TEST(a_past_deadline_fires_at_the_next_advance_to_the_same_time) {
 TEST(timers_within_one_tick_fire_by_deadline_then_by_insertion) {
     start(0);
     for (unsigned i = 0; i < 100; i++)
-        insert(&timers[i], 10 * TICK + (i * 37) % 50); /* each deadline twice, in disorder */
+        insert(&timers[i], 10 * TICK + (i * 37) % 50); /* each deadline twice, unsorted */
     advance(10 * TICK + 20);
     CHECK_GT(count, 0);
     advance(11 * TICK);
@@ -159,7 +159,7 @@ TEST(timers_within_one_tick_fire_by_deadline_then_by_insertion) {
 }
 
 TEST(equal_deadlines_keep_their_order_through_every_level) {
-    /* The same deadline, inserted when it is far, nearer, and near: from each level once. */
+    /* The same deadline, inserted once on each level as it comes nearer. */
     uint64_t when = SPAN(8) + SPAN(7) + SPAN(6) + SPAN(5) + SPAN(4) + SPAN(3) + SPAN(2) + SPAN(1);
     start(0);
     for (int level = 8; level >= 0; level--) {
@@ -173,7 +173,7 @@ TEST(equal_deadlines_keep_their_order_through_every_level) {
 TEST(asking_for_the_next_deadline_changes_nothing) {
     start(0);
     insert(&timers[0], YEAR);
-    check_next(true); /* a clock that will jump there asks, and then does not */
+    check_next(true); /* a clock that would jump there asks, and then does not */
     insert(&timers[1], AW_SEC(1));
     check_next(true);
     check_next(false);
@@ -187,7 +187,7 @@ TEST(asking_for_the_next_deadline_changes_nothing) {
     CHECK_EQ(count, 1);
 }
 
-/* Wake at what aw__wheel_next says until the timer has fired; returns how often that was. */
+/* Wakes at what aw__wheel_next returns until the timer has fired. Returns the number of wakes. */
 static int wakes_until_fired(uint64_t when) {
     int wakes = 0;
     insert(&timers[0], when);
@@ -219,7 +219,7 @@ TEST(a_tick_full_of_timers_is_not_quadratic) {
     enum { MANY = 200000 };
     static struct timer many[MANY];
     start(0);
-    /* In the worst order, and fired a nanosecond at a time. The model would be too slow for this. */
+    /* In the worst order, and fired in small steps. Without the model, which would be too slow. */
     for (unsigned i = 0; i < MANY; i++) {
         many[i].sleep = aw_sleep_until(4 * TICK + TICK - 1 - i % TICK);
         many[i].sleep.waker = aw_noop_waker();
@@ -230,9 +230,9 @@ TEST(a_tick_full_of_timers_is_not_quadratic) {
         aw__wheel_advance(&wheel, at);
 }
 
-/* ---- Random ----------------------------------------------------------------------------------- */
+/* ---- Random ---------------------------------------------------------------------------------- */
 
-/* A deadline of any magnitude from now: often at the edge of a slot, sometimes past. */
+/* A deadline of any magnitude from now: often at the edge of a slot, sometimes in the past. */
 static uint64_t any_deadline(uint64_t *seed) {
     uint64_t r = test_random(seed), far = test_random(seed) >> (r % 64);
     unsigned level = (unsigned)(r >> 8) % AW__LEVELS;
@@ -245,8 +245,8 @@ static uint64_t any_deadline(uint64_t *seed) {
     }
 }
 
-static void random_run(uint64_t *seed, int steps, uint64_t longest) {
-    start(test_random(seed) >> 20); /* somewhere in the first hours */
+static void random_run(uint64_t *seed, int steps, uint64_t max_step) {
+    start(test_random(seed) >> 20); /* within the first hours */
     memset(timers, 0, sizeof timers);
     for (int i = 0; i < steps; i++) {
         uint64_t r = test_random(seed);
@@ -264,12 +264,12 @@ static void random_run(uint64_t *seed, int steps, uint64_t longest) {
             break;
         case 5: check_next(r >> 32 & 1); break;
         case 6: /* to the next deadline, or just before it */
-            if (count && sorted[0]->when > now && sorted[0]->when - now < longest)
+            if (count && sorted[0]->when > now && sorted[0]->when - now < max_step)
                 advance(sorted[0]->when - (r >> 32 & 1));
             break;
         case 7: {
             uint64_t step = test_random(seed) >> (r >> 32) % 64;
-            if (step <= longest) advance(now + step);
+            if (step <= max_step) advance(now + step);
             break;
         }
         }
@@ -283,7 +283,7 @@ static void random_run(uint64_t *seed, int steps, uint64_t longest) {
 TEST(the_wheel_agrees_with_a_sorted_array) {
     uint64_t seed = test_seed();
     for (int round = 0; round < test_scale(100); round++) {
-        /* Nearby time in small steps, and all of time in leaps. */
+        /* Nearby times in small steps, and all times in large ones. */
         random_run(&seed, 2000, AW_MSEC(1));
         random_run(&seed, 2000, AW_SEC(100));
         random_run(&seed, 2000, 1ULL << 57); /* so that time does not end within a run */

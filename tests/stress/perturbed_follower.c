@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tests of behaviour/runtime_follower.c, with random pauses between atomic operations of the
+ * runtime. */
+#include "support/perturbed.h"
+
+#include "behaviour/runtime_follower.c"
