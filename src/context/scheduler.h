@@ -15,6 +15,13 @@ struct aw__member_args;
 struct aw__thread_io;
 struct aw__wheel;
 
+/* A task that has not ended, as a report sees it. */
+typedef struct aw__task_view {
+    struct aw__task *task;
+    const aw_future *future; /* NULL: it is running or queued, and must not be inspected */
+    bool cancelled;          /* a cancel was requested */
+} aw__task_view;
+
 typedef struct aw__scheduler {
     /* Tasks. Any thread. `worker` counts from 1; 0: any. */
     aw_future *(*spawn)(aw_runtime *rt, uint32_t worker, aw_future *f, size_t size,
@@ -26,6 +33,14 @@ typedef struct aw__scheduler {
     bool (*is_finished)(const struct aw__task *t);
     aw_poll (*join_poll)(struct aw_task_join_future *j, struct aw__task *t, aw_cx *cx);
     aw_poll (*join_cancel)(struct aw_task_join_future *j, struct aw__task *t, aw_cx *cx);
+    /* Calls `f` for every task and main future. Those with a `future` cannot run meanwhile. */
+    void (*each_task)(aw_runtime *rt, void (*f)(const aw__task_view *v, void *data), void *data);
+    /* The next two by the thread that polls the task: sched/run_task.h. `change`: its cancels,
+     * begun minus ended. */
+    void (*count_cancels)(aw_runtime *rt, struct aw__task *t, int32_t change, bool ended);
+    /* It has failed: make it ready at once, to be cancelled. Nothing for a main future that its own
+     * thread polls: sched/main_poll.h. */
+    void (*cancel_running)(aw_runtime *rt, struct aw__task *t);
     /* The threads of the runtime. */
     /* For a descriptor that an outside thread waits for; `shared_ring`: the one with that ring. */
     struct aw__thread_io *(*thread_io)(aw_runtime *rt, bool shared_ring);
@@ -33,6 +48,10 @@ typedef struct aw__scheduler {
     struct aw__thread_io *(*nth_thread_io)(const aw_runtime *rt, uint32_t n);
     struct aw__wheel *(*nth_wheel)(aw_runtime *rt, uint32_t n); /* likewise */
     void (*clock_changed)(aw_runtime *rt); /* sleeping threads must compute their deadline again */
+    /* aw_block_in_place begins and ends on this thread. In between, other threads do what this one
+     * did for the runtime. Begin: true if the thread holds the runtime meanwhile. */
+    bool (*in_place_begin)(void);
+    void (*in_place_end)(void);
     /* The runtime. */
     int (*block_on)(aw_runtime *rt, aw_future *f);
     /* Decrements `*count`, the runtime's `holds` or `followers`; then the deadlock check is

@@ -85,7 +85,7 @@ static int open_embedded(aw_runtime *rt) {
 
 int aw_runtime_fd(aw_runtime *rt) {
     if (aw__rt_forked(rt)) return -EOWNERDEAD;
-    if (rt->pool || rt->base.seam.park || !aw__rt_has_system_clock(rt)) return -ENOTSUP;
+    if (rt->base.has_workers || rt->base.seam.park || !aw__rt_has_system_clock(rt)) return -ENOTSUP;
     if (aw__in_poll()) return -EPERM;
     if (rt->embedded.used) return rt->embedded.epoll;
     if (!aw__rt_own(rt)) return -EBUSY;

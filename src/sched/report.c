@@ -15,41 +15,14 @@
 #include "base/text.h"
 #include "future/chain.h"
 #include "future/self_wait.h"
-#include "sched/multi/pool.h"
-#include "sched/multi/pool_task.h"
 #include "sched/report.h"
-#include "task/inbox.h"
 #include "task/task_name.h"
 
-static const aw_future *report_future(const aw_runtime *rt, const aw__task *t) {
-    if (t->flags & AW__MAIN) return rt->pool ? aw__block_on_of(t)->future : rt->main;
-    return aw__task_frame((aw__task *)(uintptr_t)t);
-}
-
-static bool is_cancelled(const aw_runtime *rt, const aw__task *t) {
-    return rt->pool ? aw__load_relaxed(&t->word) & AW__W_CANCEL : t->flags & AW__CANCEL;
-}
-
-static void add_task(aw__text *text, const aw_runtime *rt, const aw__task *t) {
+static void add_task(aw__text *text, const aw__task_view *v) {
     char name[256];
-    aw__name_task(name, sizeof name, t);
-    aw__text_add(text, "%s%s\n", name, is_cancelled(rt, t) ? ", being cancelled" : "");
-    aw__text_chain(text, report_future(rt, t), 1);
-}
-
-static int known_references(const aw__task *t) {
-    return t->flags & AW__HANDLE ? 2 : 1; /* of the runtime, and of the handle */
-}
-
-/* Whether a waker of the task exists, or a request is pending. One load: a wake and the drop after
- * it are in the same word. */
-static bool may_be_woken(const aw__task *t) {
-    uint32_t shared = aw__load_acquire(&t->shared);
-    return shared & AW__INBOX || t->local + aw__ref_count(shared) > known_references(t);
-}
-
-void aw__report_if_lost(aw_runtime *rt, aw__task *t) {
-    if (!may_be_woken(t)) aw__report_lost(rt, t);
+    aw__name_task(name, sizeof name, v->task);
+    aw__text_add(text, "%s%s\n", name, v->cancelled ? ", being cancelled" : "");
+    aw__text_chain(text, v->future, 1);
 }
 
 /* The number of waits below `f` that are for what the task holds. It is too low if a future does
@@ -69,17 +42,16 @@ static int32_t count_self_waits(const aw_future *f, const aw_runtime *rt, uint64
 }
 
 /* A task with armed waits is lost only if all of them are for what it holds itself. */
-static bool report_is_lost(const aw_runtime *rt, const aw__task *t) {
-    return t->armed <= 0 ||
-           t->armed <= count_self_waits(report_future(rt, t), rt, aw__task_number(t), 0);
+static bool report_is_lost(const aw_runtime *rt, const aw__task *t, const aw_future *f) {
+    return t->armed <= 0 || t->armed <= count_self_waits(f, rt, aw__task_number(t), 0);
 }
 
-void aw__report_lost(const aw_runtime *rt, const aw__task *t) {
-    if (!report_is_lost(rt, t)) return;
+void aw__report_lost(const aw_runtime *rt, const aw__task *t, const aw_future *f) {
+    if (!report_is_lost(rt, t, f)) return;
     char name[256], chain[2048];
     aw__text text = {chain, sizeof chain, 0};
     aw__name_task(name, sizeof name, t);
-    aw__text_chain(&text, report_future(rt, t), 1);
+    aw__text_chain(&text, f, 1);
     aw__text_trim(&text);
     aw__rt_log(
         rt, AW_LOG_PROBLEM, "lost wake-up: %s is pending, but %s: it can never run again\n%s", name,
@@ -88,55 +60,19 @@ void aw__report_lost(const aw_runtime *rt, const aw__task *t) {
 
 /* ---- Deadlock -------------------------------------------------------------------------------- */
 
-/* As may_be_woken, before a sleep. If wakers exist, their references move to `shared` and WATCH is
- * set (rule 3 of task_header.h): the drop of the last one must wake the owner, because it may
- * complete a deadlock. */
-static bool watch_wakers(aw__task *t) {
-    uint32_t old = aw__load_acquire(&t->shared), new;
-    do {
-        int32_t wakers = t->local + aw__ref_count(old) - known_references(t);
-        if (old & AW__INBOX) return true;
-        if (wakers <= 0) return false;
-        new = AW__WATCH | (uint32_t)(wakers * AW__REF);
-    } while (!aw__cas(&t->shared, &old, new));
-    t->local = known_references(t);
-    return true;
-}
-
-/* Called when nothing is ready and there is no timer. It is a deadlock if nothing outside can end
- * any of the waits: all of them are for tasks of this runtime, or there are none. Check the inbox
- * last: a thread may have pushed a request before it dropped its reference. */
-bool aw__is_deadlock(aw_runtime *rt) {
-    if (rt->outside > 0) return false;
-    if (rt->main && watch_wakers(&rt->main_task)) return false;
-    aw__task *t;
-    for (aw__task_walk w = {.rt = rt}; (t = aw__task_walk_next(&w));)
-        if (watch_wakers(t)) return false;
-    return aw__load_acquire(&rt->inbox) == NULL;
-}
-
-/* With workers: a running task is only named, because its futures are changing. */
-static void add_name(aw__task *t, void *text) {
+/* A running task is only named, because its futures are changing. */
+static void add_view(const aw__task_view *v, void *text) {
     char name[256];
-    aw__name_spawned(name, sizeof name, t);
+    if (v->future) {
+        add_task(text, v);
+        return;
+    }
+    aw__name_spawned(name, sizeof name, v->task);
     aw__text_add(text, "%s, running\n", name);
-}
-static void add_waiting(aw__task *t, void *text) {
-    add_task(text, aw__task_rt(t), t);
 }
 
 static void report_add_all(aw__text *text, const aw_runtime *rt) {
-    if (rt->pool) {
-        aw__block_on_each_asleep(rt->pool, add_waiting, text);
-        aw__pool_each(rt->pool, add_waiting, add_name, text);
-        return;
-    }
-    if (rt->main && !(rt->main_task.flags & AW__DONE)) add_task(text, rt, &rt->main_task);
-    const aw__task *t;
-    for (aw__task_walk w = {.rt = rt}; (t = aw__task_walk_next(&w));)
-        add_task(text, rt, t);
-    for (t = aw__inbox_first(rt); t; t = t->inbox_next)
-        if (aw__load_relaxed(&t->shared) & AW__NEW) add_task(text, rt, t);
+    rt->base.sched->each_task((aw_runtime *)(uintptr_t)rt, add_view, text);
 }
 
 void aw__report_deadlock(const aw_runtime *rt) {
@@ -230,7 +166,13 @@ void aw__cancel_watch_again(aw_runtime *rt, uint64_t now) {
                       now > AW_FOREVER - watch_period(rt) ? AW_FOREVER : now + watch_period(rt));
 }
 
-void aw__reports_add(aw__reports *r, const char *message) {
+/* Messages collected under locks, and logged after: the log callback is user code. */
+struct reports {
+    size_t length, left_out;
+    char text[16384]; /* zero-terminated strings, one after the other */
+};
+
+static void reports_add(struct reports *r, const char *message) {
     size_t size = strlen(message) + 1;
     if (size > sizeof r->text - r->length) {
         r->left_out++;
@@ -240,14 +182,15 @@ void aw__reports_add(aw__reports *r, const char *message) {
     r->length += size;
 }
 
-void aw__reports_log(const aw_runtime *rt, const aw__reports *r) {
+static void reports_log(const aw_runtime *rt, const struct reports *r) {
     for (const char *m = r->text; m < r->text + r->length; m += strlen(m) + 1)
         aw__rt_log(rt, AW_LOG_PROBLEM, "%s", m);
     if (r->left_out) aw__rt_log(rt, AW_LOG_PROBLEM, "(and %zu more)", r->left_out);
 }
 
-bool aw__cancel_watch_task(aw_runtime *rt, aw__task *t, aw__reports *reports) {
-    if (!(t->flags & AW__COUNTED)) return false;
+/* True: the task must be watched again. */
+static bool cancel_watch_task(aw_runtime *rt, const aw__task_view *v, struct reports *reports) {
+    aw__task *t = v->task;
     unsigned age = t->flags / AW__AGE, final = final_age(rt);
     if (age >= final) return false;
     if (age >= REPORT_AGE && rt->looks % checks_per_step(rt)) return true;
@@ -259,22 +202,40 @@ bool aw__cancel_watch_task(aw_runtime *rt, aw__task *t, aw__reports *reports) {
         aw__text_add(&text, "a cancel has not ended after %.3f s%s\n",
                      (double)(age == final ? rt->cleanup_deadline : rt->cancel_report) / 1e9,
                      age == final ? ", the deadline for cleaning up" : "");
-        add_task(&text, rt, t);
+        add_task(&text, v);
         aw__text_trim(&text);
-        aw__reports_add(reports, message);
+        reports_add(reports, message);
     }
     return age < final;
 }
 
+struct cancel_watch {
+    aw_runtime *rt;
+    bool again;
+    uint32_t seen; /* tasks with AW__COUNTED */
+    struct reports reports;
+};
+
+static void watch_cancel(const aw__task_view *v, void *data) {
+    struct cancel_watch *w = data;
+    if (!v->future || !(v->task->flags & AW__COUNTED)) return;
+    w->seen++;
+    if (cancel_watch_task(w->rt, v, &w->reports)) w->again = true;
+}
+
+/* `watch_at` is unchanged until all tasks are checked, so that a paused clock does not pass it
+ * (aw__clock_jump). With workers, a task that was running, or was counted only now, is checked next
+ * time: it increments `cancelling` and then loads `watch_at`; this function stores AW_FOREVER and
+ * then loads `cancelling` (all seq_cst), so one of them sees the other. */
 void aw__cancel_watch(aw_runtime *rt, uint64_t now) {
-    aw__reports reports;
-    reports.length = reports.left_out = 0;
+    struct cancel_watch w;
+    w.rt = rt;
+    w.again = false;
+    w.seen = 0;
+    w.reports.length = w.reports.left_out = 0;
     rt->looks++;
-    bool again = rt->main && aw__cancel_watch_task(rt, &rt->main_task, &reports);
-    aw__task *t;
-    for (aw__task_walk w = {.rt = rt}; (t = aw__task_walk_next(&w));)
-        again |= aw__cancel_watch_task(rt, t, &reports);
-    aw__reports_log(rt, &reports);
-    rt->watch_at = AW_FOREVER;
-    if (again) aw__cancel_watch_again(rt, now);
+    rt->base.sched->each_task(rt, watch_cancel, &w);
+    reports_log(rt, &w.reports);
+    if (!w.again) aw__store_seq(&rt->watch_at, AW_FOREVER);
+    if (w.again || w.seen < aw__load_seq(&rt->cancelling)) aw__cancel_watch_again(rt, now);
 }

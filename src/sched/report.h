@@ -6,9 +6,9 @@
 
 #include "task/runtime_state.h"
 
-void aw__report_if_lost(aw_runtime *rt, aw__task *t);
-void aw__report_lost(const aw_runtime *rt, const aw__task *t);
-bool aw__is_deadlock(aw_runtime *rt);
+/* The task is pending, and no waker of it exists: report it, unless a wait remains that is not for
+ * what the task holds itself. `f` is its future. */
+void aw__report_lost(const aw_runtime *rt, const aw__task *t, const aw_future *f);
 void aw__report_deadlock(const aw_runtime *rt);
 void aw__report_remaining(const aw_runtime *rt, const char *format, ...) AW_PRINTF(2, 3);
 void aw__report_sleeps(const aw_runtime *rt, size_t count);
@@ -20,16 +20,7 @@ bool aw__count_cancels(aw__task *t, int32_t change, bool ended);
 void aw__cancel_watch_begin(aw_runtime *rt);
 void aw__cancel_watch_again(aw_runtime *rt, uint64_t now);
 
-/* Messages collected under locks, and logged after: the log callback is user code. */
-typedef struct aw__reports {
-    size_t length, left_out;
-    char text[16384]; /* zero-terminated strings, one after the other */
-} aw__reports;
-void aw__reports_add(aw__reports *r, const char *message);
-void aw__reports_log(const aw_runtime *rt, const aw__reports *r);
-
-/* True: the task must be watched again. */
-bool aw__cancel_watch_task(aw_runtime *rt, aw__task *t, aw__reports *reports);
+/* Reports cancels that have taken too long. */
 void aw__cancel_watch(aw_runtime *rt, uint64_t now);
 
 #endif

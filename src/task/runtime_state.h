@@ -46,8 +46,9 @@ struct aw_runtime {
     int64_t main_outside; /* those of them that belong to the main future */
     uint32_t unparks_due; /* see inbox.h */
     /* The watch for cancels that take long: see report.c. */
-    uint64_t watch_at; /* time of the next watch; AW_FOREVER: none; atomic with workers */
-    uint64_t looks;    /* watches so far */
+    uint64_t watch_at;   /* time of the next watch; AW_FOREVER: none; atomic with workers */
+    uint64_t looks;      /* watches so far */
+    uint32_t cancelling; /* atomic, only with workers: tasks with a cancel in progress */
     uint64_t cancel_report, cleanup_deadline;
     /* Options. */
     uint64_t seed;  /* all random choices derive from it */

@@ -14,7 +14,9 @@
 #define aw__lock_slow             modelled_lock_slow
 #define aw__pool_free_memory      modelled_free_memory
 #define aw__pool_check_quiescence modelled_check_quiescence
-#define aw__pool_count_cancels    modelled_count_cancels
+#define aw__main_poll             modelled_main_poll
+#define aw__run_special           modelled_run_special
+#define aw__run_count             modelled_run_count
 #define aw__report_lost           modelled_report_lost
 #define aw__report_deadlock       modelled_report_deadlock
 #define aw__context               modelled_thread
@@ -22,6 +24,9 @@
 #define sched_yield() model_yield()
 #include "os/lock.c"
 #undef sched_yield
+
+#include "sched/main_poll.c"
+#include "sched/run_task.c"
 
 #include "sched/multi/pool_block_on.c"
 
@@ -78,12 +83,13 @@ static void modelled_unhold(aw_runtime *of, uint32_t *count) {
     aw__fetch_sub(count, 1u);
     aw__pool_check_quiescence(of->pool);
 }
-static const aw__scheduler modelled_scheduler = {.unhold = modelled_unhold};
-void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended) {
-    (void)p, (void)t, (void)change, (void)ended;
+static void modelled_count_cancels(aw_runtime *of, aw__task *t, int32_t change, bool ended) {
+    (void)of, (void)t, (void)change, (void)ended;
 }
-void aw__report_lost(const aw_runtime *of, const aw__task *t) {
-    (void)of, (void)t;
+static const aw__scheduler modelled_scheduler = {.unhold = modelled_unhold,
+                                                 .count_cancels = modelled_count_cancels};
+void aw__report_lost(const aw_runtime *of, const aw__task *t, const aw_future *f) {
+    (void)of, (void)t, (void)f;
     model_fail("it is not lost: it has been woken");
 }
 void aw__report_deadlock(const aw_runtime *of) {
@@ -264,11 +270,11 @@ static void wake_under_the_lock(void) {
 }
 
 /* The future belongs to the watcher while it looks. */
-static void look_at(aw__task *t, void *data) {
-    struct gate *g = (struct gate *)aw__block_on_of(t)->future;
+static void look_at(const aw__task_view *v, void *data) {
+    struct gate *g = (struct gate *)(uintptr_t)v->future;
     (void)data;
     model_check(model_read(&g->out) >= 1);
-    aw__load_relaxed(&t->word); /* lets other threads run */
+    aw__load_relaxed(&v->task->word); /* lets other threads run */
     model_write(&g->out, model_read(&g->out) + 1);
 }
 static void watch(void) {
@@ -346,7 +352,7 @@ static void watch_without_mark(void) {
     aw__pool *p = rt->pool;
     aw__lock(&p->rt->base.lock);
     if (p->block_ons && aw__load_acquire(&p->block_ons->state) == AW__BLOCK_ON_ASLEEP)
-        look_at(&p->block_ons->task, NULL);
+        look_at(&(aw__task_view){&p->block_ons->task, p->block_ons->main.future, false}, NULL);
     aw__unlock(&p->rt->base.lock);
     aw__pool_unref(p);
 }
@@ -403,7 +409,7 @@ static const struct model_harmless harmless[] = {
     {"block_on_sleep", "aw__cas_seq(", "failure", "the exchange before the next poll acquires it"},
     {"aw__block_on_watch", "aw__load_seq(", "acquire", "the exchange that follows acquires it"},
     {"*", "", "seq_cst", "for the check for quiescence: quiescence.c tries it"},
-    {"block_on_poll", "aw__exchange(", "release", "a polling thread is not watched"},
+    {"block_on_run", "aw__exchange(", "release", "a polling thread is not watched"},
     {"block_on_run", "aw__load_acquire(&b->deadlocks)", "acquire",
      "the thread was watched, and has acquired the end of that"},
     {"block_on_enter", "aw__fetch_add(", "acquire", "a number"},
@@ -412,6 +418,6 @@ static const struct model_harmless harmless[] = {
     {"block_on_alloc", "aw__cas(", "failure", "then it is not used"},
     {0}};
 
-MODEL_ORDERS(the_orders_of_threads_that_wait, "workers/pool_block_on", harmless, &woken,
-             &woken_twice, &dropped, &again, &watched, &model_a_waker_may_be_borrowed_under_a_lock,
+MODEL_ORDERS(the_orders_of_threads_that_wait, "multi/pool_block_on", harmless, &woken, &woken_twice,
+             &dropped, &again, &watched, &model_a_waker_may_be_borrowed_under_a_lock,
              &model_a_thread_that_waits_in_vain_gets_an_error)

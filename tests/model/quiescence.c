@@ -16,6 +16,9 @@
 /* Replace the library's. */
 #define aw__lock_slow        modelled_lock_slow
 #define aw__pool_free_memory modelled_free_memory
+#define aw__main_poll        modelled_main_poll
+#define aw__run_special      modelled_run_special
+#define aw__run_count        modelled_run_count
 #define aw__report_lost      modelled_report_lost
 #define aw__report_deadlock  modelled_report_deadlock
 #define aw__magazine_alloc   modelled_magazine_alloc
@@ -31,6 +34,9 @@
 #include "os/lock.c"
 #undef sched_yield
 
+#include "sched/main_poll.c"
+#include "sched/run_task.c"
+
 #include "sched/multi/monitor.c"
 #include "sched/multi/schedule.c"
 #include "sched/multi/quiescence.c"
@@ -45,6 +51,7 @@ enum { WORKERS = 2 };
 struct gate {
     aw_future future;
     int out; /* how often it was polled */
+    bool ended_outside;
 };
 
 static aw_runtime *rt;
@@ -94,9 +101,10 @@ void aw__pool_free_memory(aw_runtime *gone) {
 static void modelled_unhold(aw_runtime *of, uint32_t *count) {
     aw__pool_unhold(of->pool, count);
 }
-static const aw__scheduler modelled_scheduler = {.unhold = modelled_unhold};
-void aw__report_lost(const aw_runtime *of, const aw__task *t) {
-    (void)of;
+static const aw__scheduler modelled_scheduler = {.unhold = modelled_unhold,
+                                                 .count_cancels = aw__pool_count_cancels};
+void aw__report_lost(const aw_runtime *of, const aw__task *t, const aw_future *f) {
+    (void)of, (void)f;
     model_check(hands_out && t->flags & AW__MAIN && !told); /* lost in this case */
 }
 void aw__report_deadlock(const aw_runtime *of) {
@@ -131,7 +139,12 @@ static aw_poll main_poll(aw_future *f, aw_cx *cx) {
     }
     if (g->out == 1) aw__store_release(&handed_out, 1u);
     bool ready = aw__load_relaxed(&told);
-    if (begins_outside) cx->meter->outside = !ready; /* and later for an event that never occurs */
+    /* It waits for something outside, and later for an event that never occurs. */
+    if (begins_outside && g->out == 1) cx->meter->outside++;
+    if (begins_outside && ready && !g->ended_outside) {
+        cx->meter->outside--;
+        g->ended_outside = true;
+    }
     return ready && !begins_outside && !task_outside ? AW_READY : AW_PENDING;
 }
 static aw_poll main_cancel(aw_future *f, aw_cx *cx) {
@@ -156,7 +169,7 @@ static const aw_future_type task_type = {AW_TYPE_OF(struct gate, "task"), .poll 
 static void setup_workers(uint32_t workers) {
     modelled_thread = (struct modelled_thread){0};
     model_thread_local(&modelled_thread, sizeof modelled_thread);
-    future = (struct gate){AW_FUTURE_INIT(&main_type), 0};
+    future = (struct gate){AW_FUTURE_INIT(&main_type), 0, false};
     told = handed_out = main_lock = watching = 0;
     main_waker = task_waker = (aw_waker){NULL, NULL};
     reported = 0;
@@ -188,7 +201,7 @@ static void setup_held(void) {
 /* The task has been polled by the first worker. */
 static void spawn(uint32_t worker) {
     static const aw_location location = {"quiescence.c", 1, NULL};
-    struct gate g = {AW_FUTURE_INIT(&task_type), 0};
+    struct gate g = {AW_FUTURE_INIT(&task_type), 0, false};
     aw__task *rest;
     task = aw__task_of(aw__pool_spawn(rt, worker, &g.future, sizeof g, &location, NULL, NULL));
     if (worker)
@@ -353,12 +366,12 @@ static void end_outside_of_task(void) {
 static void drop_task(void) {
     aw__pool_drop(task);
 }
-static void look_at(aw__task *t, void *unused) {
+static void look_at(const aw__task_view *v, void *unused) {
     (void)unused;
-    aw__load_relaxed(&t->word); /* lets other threads run */
+    aw__load_relaxed(&v->task->word); /* lets other threads run */
 }
 static void describe(void) {
-    aw__pool_each(pool, look_at, NULL, NULL);
+    aw__pool_each(pool, look_at, NULL);
     aw__block_on_each_asleep(pool, look_at, NULL);
 }
 /* Like the monitor when a poll takes long. The poll may end just then. */
@@ -470,9 +483,6 @@ static const struct model overlooked = {.setup = setup_handing_out_without_worke
  * interleaver executes seq_cst operations in order, so the queues, which are read that way, need
  * no acquire before; processors that load early do. */
 static const struct model_harmless of_quiescence[] = {
-    {"pool_jump_clock", "aw__cas(", "acquire", "a number"},
-    {"pool_jump_clock", "aw__cas(", "release", "a number, before a token"},
-    {"pool_jump_clock", "aw__cas(", "failure", "a number"},
     {"task_may_be_woken", "aw__load_acquire(", "acquire", "for processors that load early"},
     {"aw__pool_unhold", "aw__fetch_sub_seq(", "acquire", "a number"},
     {"aw__pool_unhold", "aw__fetch_sub_seq(", "release", "for processors that load early"},
@@ -506,6 +516,6 @@ static const struct model_harmless of_threads[] = {{"*", "", "acquire", "block_o
                                                    {"*", "", "failure", "block_on.c tries it"},
                                                    {0}};
 
-MODEL_ORDERS(the_orders_of_falling_asleep, "workers/pool_block_on", of_threads, &asleep,
+MODEL_ORDERS(the_orders_of_falling_asleep, "multi/pool_block_on", of_threads, &asleep,
              &model_a_thread_that_drops_the_waker_of_a_main_future_checks,
              &model_a_thread_that_waited_for_something_outside_notices_later)

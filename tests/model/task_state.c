@@ -419,15 +419,16 @@ MODEL(a_task_is_woken_and_joined_and_its_wakers_go, .setup = setup_new,
       .preemptions = 1, .stale = 1)
 
 /* Rule 6: a thread inspects the frame of a waiting task, and owns it meanwhile. */
-static void look_at(aw__task *t, void *unused) {
-    struct gate *g = (struct gate *)aw__task_frame(t);
+static void look_at(const aw__task_view *v, void *unused) {
+    struct gate *g = (struct gate *)(uintptr_t)v->future;
     (void)unused;
+    if (!g) return;
     model_write(&g->polls, model_read(&g->polls) + 1);
-    aw__load_relaxed(&t->status); /* lets other threads run */
+    aw__load_relaxed(&v->task->status); /* lets other threads run */
     model_write(&g->polls, model_read(&g->polls) + 1);
 }
 static void look(void) {
-    aw__pool_each(rt->pool, look_at, NULL, NULL);
+    aw__pool_each(rt->pool, look_at, NULL);
     aw_waker_drop(wakers[1]);
 }
 /* Rule 8: a thread needs to know when a reference is dropped. */

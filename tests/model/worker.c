@@ -75,8 +75,8 @@ void aw__pool_free_memory(aw_runtime *gone) {
     (void)gone;
     model_fail("the runtime has not ended");
 }
-void aw__report_lost(const aw_runtime *of, const aw__task *t) {
-    (void)of, (void)t;
+void aw__report_lost(const aw_runtime *of, const aw__task *t, const aw_future *f) {
+    (void)of, (void)t, (void)f;
     model_fail("nothing is lost");
 }
 void aw__pool_check_quiescence(aw__pool *p) {
@@ -238,7 +238,6 @@ static const struct model_harmless of_the_loop[] = {
     {"worker_park", "aw__load_acquire(&p->stop)", "acquire", "a flag, which goes with a token"},
     {"aw__worker_main", "aw__load_acquire(&p->stop)", "acquire", "a flag"},
     {0}};
-static const struct model_harmless of_waking[] = {{0}};
 static const struct model_harmless of_the_lifo[] = {
     {"aw__lifo_put", "aw__exchange(", "acquire", "the worker itself put the previous task there"},
     {"aw__lifo_take", "aw__exchange(", "release", "taking passes on nothing"},
@@ -256,9 +255,6 @@ static const struct model_harmless of_the_pinned[] = {
     {0}};
 
 MODEL_ORDERS(the_orders_of_the_loop, "sched/multi/worker.c", of_the_loop,
-             &model_a_pinned_task_is_not_missed_by_a_worker_that_parks,
-             &model_a_task_in_the_lifo_slot_is_run_once, &model_a_stuck_worker_does_not_keep_a_task)
-MODEL_ORDERS(the_orders_of_waking, "sched/multi/schedule.c", of_waking,
              &model_a_pinned_task_is_not_missed_by_a_worker_that_parks,
              &model_a_task_in_the_lifo_slot_is_run_once, &model_a_stuck_worker_does_not_keep_a_task)
 MODEL_ORDERS(the_orders_of_the_lifo_slot, "sched/multi/lifo.h", of_the_lifo,

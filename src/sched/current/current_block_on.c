@@ -10,9 +10,9 @@
 #include "sched/block_on.h"
 #include "sched/current/current.h"
 #include "sched/embedded.h"
+#include "sched/main_poll.h"
 #include "sched/report.h"
 #include "task/hold.h"
-#include "task/task_borrows.h"
 
 /* Run until all tasks have ended, but at most for `limit`. */
 static void run_with_limit(aw_runtime *rt, uint64_t limit);
@@ -40,6 +40,8 @@ void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing, uint64_t limit) {
 struct aw__follower {
     aw__hold_parker *parker;
     struct aw__follower *next;
+    aw__main_future main;
+    aw__task task; /* only for the counts of the main future */
 };
 
 bool aw__rt_own(aw_runtime *rt) {
@@ -82,16 +84,18 @@ void aw__rt_disown_keep_tasks(aw_runtime *rt) {
 
 /* Run the main future to its end, as the owner. `so_far` is what its polls counted while this
  * thread was a follower. */
-static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far, aw__until until) {
+static int run_main(aw_runtime *rt, aw_future *f, const struct aw__follower *so_far,
+                    aw__until until) {
     aw__task *t = &rt->main_task;
     rt->main = f;
-    t->flags = AW__MAIN | (so_far->fail ? AW__CANCEL : 0) | (so_far->borrows ? AW__BORROWS : 0);
-    t->armed += so_far->armed; /* a wait may span several block_on */
-    rt->main_outside = so_far->outside;
-    rt->outside += so_far->outside;
-    t->fail = (int16_t)so_far->fail;
+    t->flags = AW__MAIN | (so_far->main.error ? AW__CANCEL : 0) |
+               (so_far->task.flags & AW__BORROWS);
+    t->armed += so_far->task.armed; /* a wait may span several block_on */
+    rt->main_outside = so_far->main.outside;
+    rt->outside += so_far->main.outside;
+    t->fail = (int16_t)so_far->main.error;
     t->cancelling = 0;
-    t->borrows = (uint16_t)so_far->borrows;
+    t->borrows = so_far->task.borrows;
     t->status = AW__RUNNING;
     aw__task_wake_local(rt, t);
     int error = aw__rt_run(rt, until);
@@ -108,7 +112,8 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far, aw__u
      * but disarmed only once. So as many as `so_far` has may still be counted although they are
      * over. Each of them counts in `armed` too: `outside` is a part of that. What remains beyond
      * this number stays counted. */
-    int64_t counted_twice = rt->main_outside < so_far->outside ? rt->main_outside : so_far->outside;
+    int64_t before = so_far->main.outside,
+            counted_twice = rt->main_outside < before ? rt->main_outside : before;
     if (counted_twice > 0) {
         rt->outside -= counted_twice;
         t->armed -= (int32_t)counted_twice;
@@ -119,19 +124,20 @@ static int run_main(aw_runtime *rt, aw_future *f, const aw__meter *so_far, aw__u
 
 static void run_with_limit(aw_runtime *rt, uint64_t limit) {
     aw_sleep sleep = aw_sleep_for(limit);
-    run_main(rt, &sleep.future, &(aw__meter){0}, AW__EITHER_ENDED);
+    run_main(rt, &sleep.future, &(struct aw__follower){0}, AW__EITHER_ENDED);
 }
 
 /* Another thread owns the runtime: poll the future on this one. The owner serves its timers and
  * joins. When the owner leaves, take over. */
 static int block_on_follower(aw_runtime *rt, aw_future *f) {
-    struct aw__follower w = {aw__hold_parker_new(rt), NULL};
+    struct aw__follower w = {.parker = aw__hold_parker_new(rt),
+                             .main = aw__main_future_of(rt, f),
+                             .task = {.flags = AW__MAIN}};
     if (!w.parker) {
         aw__cancel_unstarted(f);
         return -ENOMEM;
     }
-    /* A follower may still wake tasks, so while there is one there is no deadlock. Like any outside
-     * thread, it does not hold a paused clock. */
+    /* Like any outside thread, it does not hold a paused clock. */
     aw__fetch_add(&rt->followers, 1u);
     aw__lock(&rt->base.lock);
     w.next = rt->follower_list;
@@ -139,28 +145,12 @@ static int block_on_follower(aw_runtime *rt, aw_future *f) {
     aw__unlock(&rt->base.lock);
 
     aw_waker waker = aw__hold_parker_waker(w.parker);
-    aw__meter meter = {.budget = rt->base.budget,
-                       .random = aw__rt_next_seed(rt),
-                       .stack_size = rt->meter.stack_size};
-    aw_cx cx = {&waker, rt, &meter};
     bool owner = false;
-    int fail = 0;
     aw_poll r = AW_PENDING;
     aw__context_follow(rt, NULL);
-    while (!(owner = aw__rt_own(rt))) {
-        meter.fail = 0;
-        r = fail ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
-        if (r != AW_PENDING) {
-            aw__borrow_check_main(f, meter.borrows);
-            break;
-        }
-        meter.budget = rt->base.budget;
-        /* If it fails again during the cancel, the cancel is polled again at once. */
-        if (!fail && meter.fail)
-            fail = meter.fail; /* cancel it in the next iteration */
-        else if (!meter.fail)
-            aw__hold_park(w.parker, AW_FOREVER);
-    }
+    while (!(owner = aw__rt_own(rt)) &&
+           (r = aw__main_poll(rt, &w.main, &w.task, &waker)) == AW_PENDING)
+        aw__hold_park(w.parker, AW_FOREVER);
     if (!owner) aw__context_leave();
 
     aw__lock(&rt->base.lock);
@@ -170,10 +160,9 @@ static int block_on_follower(aw_runtime *rt, aw_future *f) {
     *at = w.next;
     aw__unlock(&rt->base.lock);
     aw__rt_unhold(rt, &rt->followers);
-    int error = r == AW_CANCELLED ? fail : 0;
-    meter.fail = fail;
+    int error = r == AW_CANCELLED ? w.main.error : 0;
     if (owner) {
-        error = run_main(rt, f, &meter, AW__MAIN_ENDED);
+        error = run_main(rt, f, &w, AW__MAIN_ENDED);
         aw__rt_disown(rt);
     }
     aw__hold_parker_free(w.parker);
@@ -182,7 +171,7 @@ static int block_on_follower(aw_runtime *rt, aw_future *f) {
 
 int aw__current_block_on(aw_runtime *rt, aw_future *f) {
     if (!aw__rt_own(rt)) return block_on_follower(rt, f);
-    int error = run_main(rt, f, &(aw__meter){0}, AW__MAIN_ENDED);
+    int error = run_main(rt, f, &(struct aw__follower){0}, AW__MAIN_ENDED);
     aw__rt_disown(rt);
     return error;
 }

@@ -7,58 +7,68 @@
 #include <errno.h>
 
 #include "sched/current/current.h"
+#include "sched/idle_check.h"
 #include "sched/park_deadline.h"
 #include "sched/report.h"
+#include "sched/run_task.h"
 #include "task/inbox.h"
 #include "task/owner_park.h"
 
+/* ---- Wakers ---------------------------------------------------------------------------------- */
+
+static int known_references(const aw__task *t) {
+    return t->flags & AW__HANDLE ? 2 : 1; /* of the runtime, and of the handle */
+}
+
+/* Whether a waker of the task exists, or a request is pending. One load: a wake and the drop after
+ * it are in the same word. */
+static AW__COLD bool task_may_be_woken(const aw__task *t) {
+    uint32_t shared = aw__load_acquire(&t->shared);
+    return shared & AW__INBOX || t->local + aw__ref_count(shared) > known_references(t);
+}
+
+/* As task_may_be_woken, before a sleep. If wakers exist, their references move to `shared` and
+ * WATCH is set (rule 3 of task_header.h): the drop of the last one must wake the owner, because it
+ * may complete a deadlock. */
+static bool watch_wakers(aw__task *t) {
+    uint32_t old = aw__load_acquire(&t->shared), new;
+    do {
+        int32_t wakers = t->local + aw__ref_count(old) - known_references(t);
+        if (old & AW__INBOX) return true;
+        if (wakers <= 0) return false;
+        new = AW__WATCH | (uint32_t)(wakers * AW__REF);
+    } while (!aw__cas(&t->shared, &old, new));
+    t->local = known_references(t);
+    return true;
+}
+
+/* Checks the inbox last: a thread may have pushed a request before it dropped its reference. */
+static bool loop_any_may_be_woken(aw_runtime *rt) {
+    if (rt->main && watch_wakers(&rt->main_task)) return true;
+    aw__task *t;
+    for (aw__task_walk w = {.rt = rt}; (t = aw__task_walk_next(&w));)
+        if (watch_wakers(t)) return true;
+    return aw__load_acquire(&rt->inbox) != NULL;
+}
+
 /* ---- One task -------------------------------------------------------------------------------- */
-
-static void fail_task(aw_runtime *rt, aw__task *t, aw_poll r) {
-    if (r == AW_READY) return;
-    if (!t->fail) t->fail = (int16_t)rt->meter.fail;
-    if (r == AW_PENDING) t->flags |= AW__CANCEL | AW__QUEUED;
-}
-
-/* Rare cases before and after a poll, kept out of the hot path. */
-static AW__COLD aw_poll poll_special(aw_runtime *rt, aw__task *t, aw_future *f, aw_cx *cx) {
-    if (t->flags & AW__UNBUDGETED) rt->meter.budget = UINT32_MAX;
-    rt->meter.borrows = t->borrows;
-    return t->flags & AW__CANCEL ? aw_future_cancel(f, cx) : aw_future_poll(f, cx);
-}
-
-static AW__COLD void count_special(aw_runtime *rt, aw__task *t, aw_poll r) {
-    aw__task_save_borrows(t, &rt->meter);
-    if (rt->meter.fail) fail_task(rt, t, r);
-    if ((rt->meter.cancelling || t->flags & AW__COUNTED) &&
-        aw__count_cancels(t, rt->meter.cancelling, r != AW_PENDING) && rt->watch_at == AW_FOREVER)
-        aw__cancel_watch_begin(rt);
-}
 
 /* True: the task has ended. */
 static inline bool loop_run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
     uint16_t flags = t->flags & (uint16_t) ~(AW__QUEUED | AW__YIELDED);
     aw_future *f = AW__UNLIKELY(flags & AW__MAIN) ? rt->main : aw__task_frame(t);
-    rt->meter.budget = rt->base.budget;
-    rt->meter.armed = rt->meter.outside = rt->meter.cancelling = rt->meter.fail = 0;
-    rt->meter.self_waits = 0;
     rt->current = t;
     t->flags = flags;
-    const uint16_t special = AW__UNBUDGETED | AW__CANCEL | AW__BORROWS;
-    aw_poll r = AW__UNLIKELY(flags & special) ? poll_special(rt, t, f, cx) : aw_future_poll(f, cx);
+    aw_poll r = aw__run_task(rt, t, f, cx, &rt->meter, flags & AW__CANCEL);
     rt->current = NULL;
-    t->armed += rt->meter.armed;
     rt->outside += rt->meter.outside;
     if (AW__UNLIKELY(flags & AW__MAIN)) rt->main_outside += rt->meter.outside;
-    if (AW__UNLIKELY(rt->meter.fail | rt->meter.cancelling | (int32_t)rt->meter.borrows ||
-                     flags & (AW__COUNTED | AW__BORROWS)))
-        count_special(rt, t, r);
     if (r != AW_PENDING)
         aw__task_complete(rt, t, r);
     else if (t->flags & AW__QUEUED) /* woken while it ran */
         aw__queue_push(t->flags & AW__YIELDED ? &rt->yielded : &rt->ready, t);
-    else if (AW__UNLIKELY(t->armed <= rt->meter.self_waits))
-        aw__report_if_lost(rt, t);
+    else if (AW__UNLIKELY(t->armed <= rt->meter.self_waits) && !task_may_be_woken(t))
+        aw__report_lost(rt, t, f);
     return r != AW_PENDING;
 }
 
@@ -115,34 +125,33 @@ void aw__rt_drain_inbox(aw_runtime *rt) {
 
 /* ---- Sleeping -------------------------------------------------------------------------------- */
 
-/* Nothing is ready: a paused clock jumps to the next timer, unless a thread holds the runtime.
- * False: it is not paused, it is held, or there is no timer. */
-static bool jump_clock(aw_runtime *rt) {
-    if (!aw__load_relaxed(&rt->base.paused) || aw__load_acquire(&rt->holds)) return false;
-    uint64_t next = aw__wheel_next(&rt->wheel, true);
-    if (next == AW_FOREVER) return false;
-    if (rt->watch_at < next) next = rt->watch_at;
-    if (aw__load_relaxed(&rt->inbox) == NULL && next > aw__load_relaxed(&rt->base.paused_now))
-        aw__store_release(&rt->base.paused_now, next);
-    return true;
+/* Nothing is ready. Returns AW__IDLE_JUMP after it has advanced the clock. A follower may still wake
+ * tasks, so while there is one there is no deadlock; nor is there one in an embedded runtime, whose
+ * foreign loop may wake tasks at any time. */
+static aw__idle_action loop_check_idle(aw_runtime *rt, bool embedded) {
+    if (aw__load_acquire(&rt->holds)) return AW__IDLE_SLEEP;
+    int64_t outside = embedded ? 1 : rt->outside + aw__load_acquire(&rt->followers);
+    bool paused = aw__load_relaxed(&rt->base.paused);
+    uint64_t timer = aw__wheel_next(&rt->wheel, paused);
+    aw__idle_action action = aw__idle_check(rt, paused, timer, outside, loop_any_may_be_woken);
+    if (action == AW__IDLE_JUMP && !aw__load_relaxed(&rt->inbox))
+        aw__clock_jump(rt, timer, rt->watch_at);
+    return action;
 }
 
-/* The deadline of the next sleep, in the seam's clock. */
-static uint64_t loop_next_deadline(aw_runtime *rt, bool *timer) {
+uint64_t aw__rt_next_deadline(aw_runtime *rt) {
     uint64_t next = aw__wheel_next(&rt->wheel, false);
-    *timer = next != AW_FOREVER;
-    if (rt->watch_at < next) next = rt->watch_at;
-    return aw__park_deadline(rt, next);
+    return aw__park_deadline(rt, rt->watch_at < next ? rt->watch_at : next);
 }
 
 /* Nothing is ready: sleep. -EDEADLK when nothing can ever become ready. */
 static int loop_idle(aw_runtime *rt) {
-    bool timer;
-    if (jump_clock(rt)) return 0;
-    uint64_t next = loop_next_deadline(rt, &timer);
-    if (!timer && !aw__load_acquire(&rt->holds) && !aw__load_acquire(&rt->followers) &&
-        aw__is_deadlock(rt))
-        return -EDEADLK;
+    switch (loop_check_idle(rt, false)) {
+    case AW__IDLE_JUMP: return 0;
+    case AW__IDLE_DEADLOCK: return -EDEADLK;
+    case AW__IDLE_SLEEP: break;
+    }
+    uint64_t next = aw__rt_next_deadline(rt);
     if (!aw__inbox_park(rt)) return 0;
     aw__rt_park(rt, next);
     aw__inbox_unpark(rt);
@@ -197,15 +206,10 @@ bool aw__rt_run_once(aw_runtime *rt) {
     enum { MAX_ITERATIONS = 16 }; /* then return to the caller */
     for (int i = 0; i < MAX_ITERATIONS; i++) {
         loop_iterate(rt, AW__ALL_ENDED);
-        if (rt->ready.head || jump_clock(rt)) continue;
+        if (rt->ready.head || loop_check_idle(rt, true) == AW__IDLE_JUMP) continue;
         aw__thread_io_poll(&rt->thread_io);
         if (aw__load_relaxed(&rt->inbox)) aw__rt_drain_inbox(rt);
         if (!rt->ready.head) return false;
     }
     return true;
-}
-
-uint64_t aw__rt_next_deadline(aw_runtime *rt) {
-    bool timer;
-    return loop_next_deadline(rt, &timer);
 }

@@ -31,43 +31,15 @@ static bool all_parked(const aw__pool *p) {
 
 /* ---- Cancels that take long ------------------------------------------------------------------ */
 
-void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended) {
+/* `cancelling` is incremented, and then `watch_at` is loaded: see aw__cancel_watch. */
+void aw__pool_count_cancels(aw_runtime *rt, aw__task *t, int32_t change, bool ended) {
     bool counted = t->flags & AW__COUNTED, begins = aw__count_cancels(t, change, ended);
-    if (counted && !(t->flags & AW__COUNTED)) aw__fetch_sub(&p->cancelling, 1u);
+    if (counted && !(t->flags & AW__COUNTED)) aw__fetch_sub(&rt->cancelling, 1u);
     if (!begins) return;
-    aw__fetch_add_seq(&p->cancelling, 1u); /* and then load watch_at: see watch_cancels */
-    if (aw__load_seq(&p->rt->watch_at) != AW_FOREVER) return;
-    aw__cancel_watch_begin(p->rt);
-    aw__monitor_wake(p);
-}
-
-struct cancel_watch {
-    bool again;
-    uint32_t seen; /* tasks with AW__COUNTED */
-    aw__reports reports;
-};
-
-static void watch_cancel(aw__task *t, void *data) {
-    struct cancel_watch *w = data;
-    w->seen += (t->flags & AW__COUNTED) != 0;
-    if (aw__cancel_watch_task(aw__task_rt(t), t, &w->reports)) w->again = true;
-}
-
-/* `watch_at` is unchanged until all tasks are checked, so that a paused clock does not pass it
- * (pool_jump_clock). A task that was running, or was counted only now, is checked next time: it
- * increments `cancelling` and then loads `watch_at`; this function stores AW_FOREVER and then loads
- * `cancelling` (all seq_cst), so one of them sees the other. */
-static void watch_cancels(aw__pool *p, uint64_t now) {
-    struct cancel_watch w;
-    w.again = false;
-    w.seen = 0;
-    w.reports.length = w.reports.left_out = 0;
-    p->rt->looks++;
-    aw__pool_each(p, watch_cancel, NULL, &w);
-    aw__block_on_each_asleep(p, watch_cancel, &w);
-    aw__reports_log(p->rt, &w.reports);
-    if (!w.again) aw__store_seq(&p->rt->watch_at, AW_FOREVER);
-    if (w.again || w.seen < aw__load_seq(&p->cancelling)) aw__cancel_watch_again(p->rt, now);
+    aw__fetch_add_seq(&rt->cancelling, 1u);
+    if (aw__load_seq(&rt->watch_at) != AW_FOREVER) return;
+    aw__cancel_watch_begin(rt);
+    aw__monitor_wake(rt->pool);
 }
 
 /* The age of a cancel is counted in checks. A paused clock may have been advanced past several of
@@ -75,7 +47,7 @@ static void watch_cancels(aw__pool *p, uint64_t now) {
 static void catch_up(aw__pool *p) {
     uint64_t at, now;
     while ((at = aw__load_relaxed(&p->rt->watch_at)) <= (now = aw__rt_now(p->rt)))
-        watch_cancels(p, aw__load_acquire(&p->rt->base.paused) ? at : now);
+        aw__cancel_watch(p->rt, aw__load_acquire(&p->rt->base.paused) ? at : now);
 }
 
 /* The time of the next check, by the clock of the operating system. */

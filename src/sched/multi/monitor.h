@@ -13,7 +13,6 @@ void aw__monitor_wake(aw__pool *p);
  * worker; the monitor takes over what it can. */
 void aw__worker_leave(aw__worker *w);
 void aw__worker_return(aw__worker *w);
-/* `change`: cancels in this task, begun minus ended. */
-void aw__pool_count_cancels(aw__pool *p, aw__task *t, int32_t change, bool ended);
+void aw__pool_count_cancels(aw_runtime *rt, aw__task *t, int32_t change, bool ended);
 
 #endif

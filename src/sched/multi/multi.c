@@ -3,6 +3,7 @@
  * The multi-thread scheduler as a table (context/scheduler.h). */
 #include "sched/multi/multi.h"
 
+#include "sched/multi/monitor.h"
 #include "sched/multi/pool.h"
 #include "sched/multi/pool_join.h"
 #include "sched/multi/pool_shutdown.h"
@@ -54,6 +55,31 @@ static void multi_unref(aw_runtime *rt) {
     aw__pool_unref(rt->pool);
 }
 
+/* The thread is a worker, or in block_on. */
+static bool multi_in_place_begin(void) {
+    aw__worker *w = aw__context.worker;
+    if (w)
+        aw__worker_leave(w);
+    else
+        aw__block_on_leave(aw__block_on_of(aw__context.main));
+    return true;
+}
+
+static void multi_in_place_end(void) {
+    aw__worker *w = aw__context.worker;
+    if (w)
+        aw__worker_return(w);
+    else
+        aw__block_on_return(aw__block_on_of(aw__context.main));
+}
+
+/* Main futures of threads that are awake are left out. */
+static void multi_each_task(aw_runtime *rt, void (*f)(const aw__task_view *v, void *data),
+                            void *data) {
+    aw__block_on_each_asleep(rt->pool, f, data);
+    aw__pool_each(rt->pool, f, data);
+}
+
 void aw__pool_free_memory(aw_runtime *rt) {
     aw__pool_free(rt);
     aw__rt_free_memory(rt);
@@ -67,10 +93,15 @@ const aw__scheduler aw__multi_scheduler = {
     .is_finished = multi_is_finished,
     .join_poll = aw__pool_join_poll,
     .join_cancel = aw__pool_join_cancel,
+    .each_task = multi_each_task,
+    .count_cancels = aw__pool_count_cancels,
+    .cancel_running = aw__pool_cancel_running,
     .thread_io = multi_thread_io,
     .nth_thread_io = multi_nth_thread_io,
     .nth_wheel = multi_nth_wheel,
     .clock_changed = multi_clock_changed,
+    .in_place_begin = multi_in_place_begin,
+    .in_place_end = multi_in_place_end,
     .block_on = aw__pool_block_on,
     .unhold = multi_unhold,
     .task_count = multi_task_count,

@@ -92,7 +92,6 @@ struct aw__pool {
     uint32_t first_block_on_used; /* atomic: whether it is in use */
     aw__block_on first_block_on;  /* storage for one of them */
     uint32_t abandoned;           /* atomic: the monitor ends the runtime */
-    uint32_t cancelling;          /* atomic: tasks with a cancel in progress */
     uint32_t monitor_asleep;      /* atomic: see monitor.c */
     uint32_t monitor_word;
     pthread_t monitor;

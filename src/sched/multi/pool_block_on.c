@@ -15,7 +15,6 @@
 #include "sched/report.h"
 #include "task/hold.h"
 #include "task/locals.h"
-#include "task/task_borrows.h"
 
 /* ---- References and wakers ------------------------------------------------------------------- */
 
@@ -24,13 +23,14 @@ void aw__block_on_wake(aw__block_on *b) {
         aw__os_unpark(&b->park_word);
 }
 
-void aw__block_on_each_asleep(aw__pool *p, void (*f)(aw__task *t, void *data), void *data) {
+void aw__block_on_each_asleep(aw__pool *p, void (*f)(const aw__task_view *v, void *data),
+                              void *data) {
     aw__lock(&p->quiescence_lock);
     aw__lock(&p->rt->base.lock);
     for (aw__block_on *b = p->block_ons; b; b = b->next) {
         bool mine = aw__context.main == &b->task;
         if (!mine && !aw__block_on_watch(b)) continue;
-        f(&b->task, data);
+        f(&(aw__task_view){&b->task, b->main.future, b->main.error != 0}, data);
         if (!mine) aw__block_on_unwatch(b);
     }
     aw__unlock(&p->rt->base.lock);
@@ -128,47 +128,27 @@ static bool block_on_is_lost(const aw__block_on *b) {
 
 static void block_on_sleep(aw__pool *p, aw__block_on *b) {
     uint32_t polling = AW__BLOCK_ON_POLLING;
-    if (b->outside != b->meter.outside) aw__store_seq(&b->outside, (int64_t)b->meter.outside);
+    if (b->outside != b->main.outside) aw__store_seq(&b->outside, (int64_t)b->main.outside);
     if (!aw__cas_seq(&b->state, &polling, (uint32_t)AW__BLOCK_ON_ASLEEP)) return;
     aw__pool_check_quiescence(p);
     while (aw__load_acquire(&b->state) != (AW__BLOCK_ON_ASLEEP | AW__BLOCK_ON_WOKEN))
         aw__os_park(&b->park_word, AW_FOREVER);
 }
 
-/* One poll or cancel, and its counts. */
-static aw_poll block_on_poll(aw__pool *p, aw__block_on *b, aw_cx *cx, bool cancel) {
-    aw__exchange(&b->state, (uint32_t)AW__BLOCK_ON_POLLING);
-    b->meter.budget = b->task.flags & AW__UNBUDGETED ? UINT32_MAX : p->rt->base.budget;
-    b->meter.armed = b->meter.cancelling = b->meter.fail = 0;
-    aw_poll r = cancel ? aw_future_cancel(b->future, cx) : aw_future_poll(b->future, cx);
-    b->task.armed += b->meter.armed;
-    if (b->meter.cancelling || b->task.flags & AW__COUNTED)
-        aw__pool_count_cancels(p, &b->task, b->meter.cancelling, r != AW_PENDING);
-    return r;
-}
-
 static int block_on_run(aw__pool *p, aw__block_on *b) {
     aw_waker waker = {&block_on_waker_type, b};
-    aw_cx cx = {&waker, p->rt, &b->meter};
-    int error = 0; /* why the future is being cancelled */
     for (;;) {
-        if (aw__load_acquire(&b->deadlocks) && !error) {
+        if (aw__load_acquire(&b->deadlocks) && !b->main.error) {
             if (b->reports_deadlock) aw__report_deadlock(p->rt);
-            error = -EDEADLK;
+            b->main.error = -EDEADLK;
         } else if (aw__load_acquire(&b->deadlocks) > 1) {
             aw__misuse("the main future '%s' cannot be cancelled: nothing will wake it",
-                       b->future->type->name);
+                       b->main.future->type->name);
         }
-        aw_poll r = block_on_poll(p, b, &cx, error != 0);
-        if (r != AW_PENDING) {
-            aw__borrow_check_main(b->future, b->meter.borrows);
-            return r == AW_READY ? 0 : error;
-        }
-        if (b->meter.fail) { /* cancel at once, also if the cleanup fails again */
-            if (!error) error = b->meter.fail;
-            continue;
-        }
-        if (block_on_is_lost(b)) aw__report_lost(p->rt, &b->task);
+        aw__exchange(&b->state, (uint32_t)AW__BLOCK_ON_POLLING);
+        aw_poll r = aw__main_poll(p->rt, &b->main, &b->task, &waker);
+        if (r != AW_PENDING) return r == AW_READY ? 0 : b->main.error;
+        if (block_on_is_lost(b)) aw__report_lost(p->rt, &b->task, b->main.future);
         block_on_sleep(p, b);
     }
 }
@@ -184,8 +164,7 @@ int aw__pool_block_on(aw_runtime *rt, aw_future *f) {
         .task = {.slab_offset = sizeof(aw__slab) / AW__SLAB_STEP, .flags = AW__MAIN},
         .state = AW__BLOCK_ON_POLLING,
         .refs = 1,
-        .future = f,
-        .meter = {.stack_size = rt->meter.stack_size, .random = aw__rt_next_seed(rt)},
+        .main = aw__main_future_of(rt, f),
     };
     aw__pool_ref(rt->pool);
     block_on_enter(rt, b);

@@ -22,6 +22,7 @@
 #define AW_SCHED_MULTI_POOL_BLOCK_ON_H
 
 #include "os/park.h"
+#include "sched/main_poll.h"
 #include "task/runtime_state.h"
 
 enum {
@@ -41,8 +42,7 @@ typedef struct aw__block_on {
     bool reports_deadlock; /* this thread reports the deadlock */
     uint32_t park_word;    /* the thread sleeps on it */
     int64_t outside;       /* atomic: waits that something outside the runtime may end */
-    aw_future *future;
-    aw__meter meter;
+    aw__main_future main;
     struct aw__block_on *next; /* in the list, under the runtime's lock */
 } aw__block_on;
 
@@ -74,7 +74,8 @@ static inline void aw__block_on_unwatch(aw__block_on *b) {
         aw__os_unpark(&b->park_word);
 }
 /* Calls f for each task of a thread that is asleep, and for that of the calling thread. */
-void aw__block_on_each_asleep(struct aw__pool *p, void (*f)(aw__task *t, void *data), void *data);
+void aw__block_on_each_asleep(struct aw__pool *p, void (*f)(const aw__task_view *v, void *data),
+                              void *data);
 
 /* Any thread. */
 void aw__block_on_wake(aw__block_on *b);

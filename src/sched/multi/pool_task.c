@@ -58,8 +58,7 @@ void aw__pool_abort_all(aw__pool *p) {
     }
 }
 
-void aw__pool_each(aw__pool *p, void (*waits)(aw__task *t, void *data),
-                   void (*runs)(aw__task *t, void *data), void *data) {
+void aw__pool_each(aw__pool *p, void (*f)(const aw__task_view *v, void *data), void *data) {
     /* A quiescence check must not take the RUNNING that is set here for that of a worker. */
     aw__lock(&p->quiescence_lock);
     for (int i = 0; i < AW__SHARDS; i++) {
@@ -67,16 +66,23 @@ void aw__pool_each(aw__pool *p, void (*waits)(aw__task *t, void *data),
         aw__lock(&s->lock);
         for (aw__slab *r = s->slabs; r; r = r->next) {
             aw__task *t = (aw__task *)(void *)(r + 1);
-            if (aw__word_watch(&t->word)) {
-                waits(t, data);
-                if (aw__word_pend(&t->word)) aw__pool_schedule(p, t, false);
-            } else if (runs) {
-                runs(t, data);
-            }
+            bool waits = aw__word_watch(&t->word);
+            bool cancelled = aw__load_relaxed(&t->word) & AW__W_CANCEL;
+            f(&(aw__task_view){t, waits ? aw__task_frame(t) : NULL, cancelled}, data);
+            if (waits && aw__word_pend(&t->word)) aw__pool_schedule(p, t, false);
         }
         aw__unlock(&s->lock);
     }
     aw__unlock(&p->quiescence_lock);
+}
+
+void aw__pool_cancel_running(aw_runtime *rt, aw__task *t) {
+    (void)rt;
+    if (t->flags & AW__MAIN) return;
+    aw__word_abort(&t->word);
+    /* An abort of a task that is already CANCEL does nothing: notify it here. */
+    aw__word_wake(&t->word);
+    aw__context.worker->woken_not_yielded = true;
 }
 
 /* A task has ended. Rules 1 and 2 of pool_shutdown.c: this sees `closing` or `abandoned`, or the

@@ -17,10 +17,10 @@ void aw__pool_drop(aw__task *t);
 void aw__pool_task_unref(aw__task *t);
 void aw__pool_complete(aw__pool *p, aw__task *t, aw_poll answer);
 void aw__pool_abort_all(aw__pool *p);
-/* Calls `waits` for each task that is neither running nor queued, which then cannot run; and
- * `runs`, unless NULL, for the others. */
-void aw__pool_each(aw__pool *p, void (*waits)(aw__task *t, void *data),
-                   void (*runs)(aw__task *t, void *data), void *data);
+/* Calls `f` for each task. A task that is neither running nor queued cannot run meanwhile. */
+void aw__pool_each(aw__pool *p, void (*f)(const aw__task_view *v, void *data), void *data);
+/* Worker only: the task that it polls has failed. */
+void aw__pool_cancel_running(aw_runtime *rt, aw__task *t);
 
 /* Worker only: begins the poll of a task taken out of a queue (rules 2 and 7 of task_state.h).
  * True: cancel it instead. */

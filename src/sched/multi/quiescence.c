@@ -4,6 +4,7 @@
 #include "sched/multi/quiescence.h"
 
 #include "os/park.h"
+#include "sched/idle_check.h"
 #include "sched/multi/monitor.h"
 #include "sched/multi/schedule.h"
 
@@ -90,14 +91,11 @@ static aw__worker *next_timer(aw__pool *p, bool exact, uint64_t *when) {
     return first;
 }
 
-/* Advances the paused clock to `when`, but not past `watch_at`: there the monitor checks long
- * cancels first, and then checks for quiescence again. */
+/* If the clock stops at `watch_at`, the monitor checks long cancels, and then checks for quiescence
+ * again. */
 static void pool_jump_clock(aw__pool *p, aw__worker *w, uint64_t when) {
-    uint64_t now = aw__load_relaxed(&p->rt->base.paused_now),
-             watch = aw__load_relaxed(&p->rt->watch_at);
-    uint64_t to = watch < when ? watch : when;
-    while (to > now && !aw__cas(&p->rt->base.paused_now, &now, to))
-        ;
+    uint64_t watch = aw__load_relaxed(&p->rt->watch_at);
+    aw__clock_jump(p->rt, when, watch);
     if (watch >= when) aw__worker_unpark(w);
     if (watch <= when || aw__load_relaxed(&w->in_place)) aw__monitor_wake(p);
 }
@@ -125,7 +123,8 @@ static bool task_may_be_woken(aw__task *t) {
            state_may_be_woken(aw__word_request_check(&t->word));
 }
 
-static bool any_may_be_woken(aw__pool *p) {
+static bool pool_any_may_be_woken(aw_runtime *rt) {
+    aw__pool *p = rt->pool;
     bool found = false;
     for (int i = 0; i < AW__SHARDS && !found; i++) {
         aw__lock(&p->shards[i].lock);
@@ -176,12 +175,13 @@ static void act_on_quiescence(aw__pool *p, bool paused) {
     int64_t outside_waits;
     if (!workers_quiescent(p, &stamp) || !has_waiter(p, &outside_waits)) return;
     aw__worker *w = next_timer(p, paused, &when);
-    if (w) {
-        if (paused && still_quiescent(p, stamp)) pool_jump_clock(p, w, when);
-        return;
-    }
-    if (outside_waits > 0 || any_may_be_woken(p)) return;
-    if (still_quiescent(p, stamp)) declare_deadlock(p);
+    aw__idle_action action = aw__idle_check(p->rt, paused, when, outside_waits,
+                                            pool_any_may_be_woken);
+    if (action == AW__IDLE_SLEEP || !still_quiescent(p, stamp)) return;
+    if (action == AW__IDLE_JUMP)
+        pool_jump_clock(p, w, when);
+    else
+        declare_deadlock(p);
 }
 
 void aw__pool_check_quiescence(aw__pool *p) {

@@ -29,6 +29,7 @@
 #include "sched/multi/schedule.h"
 #include "sched/park_deadline.h"
 #include "sched/report.h"
+#include "sched/run_task.h"
 
 /* Every so many iterations, timers, I/O and the inject queue come before the worker's own tasks. */
 enum { POLL_INTERVAL = 61 };
@@ -49,38 +50,20 @@ static void worker_run_task(aw__worker *w, aw__task *t) {
     aw_cx cx = {&waker, rt, &w->meter};
     aw_future *f = aw__task_frame(t);
     bool cancel = aw__pool_begin(t);
-    w->meter.budget = AW__UNLIKELY(t->flags & AW__UNBUDGETED) ? UINT32_MAX : rt->base.budget;
-    w->meter.armed = w->meter.outside = w->meter.cancelling = w->meter.fail = 0;
-    w->meter.self_waits = 0;
     w->meter.pinned = w->self_woken = w->woken_not_yielded = false;
-    if (AW__UNLIKELY(t->flags & AW__BORROWS)) w->meter.borrows = t->borrows;
     aw__store_relaxed(&w->current, t);
     aw__count(&w->counters.polls);
-    aw_poll r = AW__UNLIKELY(cancel) ? aw_future_cancel(f, &cx) : aw_future_poll(f, &cx);
+    aw_poll r = aw__run_task(rt, t, f, &cx, &w->meter, cancel);
     aw__store_relaxed(&w->current, (aw__task *)NULL);
-    t->armed += w->meter.armed;
     if (w->meter.outside) aw__store_relaxed(&w->outside, w->outside + w->meter.outside);
-    if (AW__UNLIKELY(w->meter.cancelling || t->flags & AW__COUNTED))
-        aw__pool_count_cancels(w->pool, t, w->meter.cancelling, r != AW_PENDING);
-    if (AW__UNLIKELY(w->meter.borrows || t->flags & AW__BORROWS))
-        aw__task_save_borrows(t, &w->meter);
     if (AW__UNLIKELY(w->meter.pinned) && !t->pin)
         aw__store_relaxed(&t->pin, (uint16_t)(w->index + 1));
-    if (AW__UNLIKELY(w->meter.fail) && r != AW_READY) {
-        if (!t->fail) t->fail = (int16_t)w->meter.fail;
-        if (r == AW_PENDING) {
-            aw__word_abort(&t->word);
-            /* An abort of a task that is already CANCEL does nothing: notify it here. */
-            aw__word_wake(&t->word);
-        }
-        w->woken_not_yielded = true;
-    }
     if (r != AW_PENDING) {
         aw__pool_complete(w->pool, t, r);
         return;
     }
     if (!w->self_woken && AW__UNLIKELY(worker_task_is_lost(t, w->meter.self_waits)))
-        aw__report_lost(rt, t);
+        aw__report_lost(rt, t, f);
     if (w->self_woken && !w->woken_not_yielded) {
         t->flags |= AW__YIELDED;
         t->poll_epoch = w->poll_epoch;
