@@ -63,11 +63,24 @@ LEFT_OUT = {
     "valgrind": SOURCE_SUITES + ["model", "no-uring"] + list(WORKERS),
 }
 
-# The variants of a test that run without --full. Every test runs, with five of nine pairs of driver and flavour:
-# io_uring with each flavour, epoll with workers, poll on the current thread.
-PAIRS = {"uring": ("", "_with_a_thread_per_core", "_on_8_workers"), "epoll": ("_on_8_workers",), "poll": ("",)}
-# Tests that create their own workers cover 1 and 2. The other tests are repeated with 8, which finds most errors.
-FULL_ONLY = ["workers-1", "workers-2"]
+# The variants of a test that run without --full: pairs of driver and flavour of an I/O test, flavours of other tests.
+# Every test runs: see is_chosen. AddressSanitizer needs no second driver for a flavour, ThreadSanitizer needs threads.
+ALL_FLAVOURS = {(None, flavour) for flavour in FLAVOURS}
+VARIANTS = {
+    "": ALL_FLAVOURS | {("uring", ""), ("uring", "_with_a_thread_per_core"), ("uring", "_on_8_workers"),
+                        ("epoll", "_on_8_workers"), ("poll", "")},
+    "address": {("uring", ""), ("epoll", "_on_8_workers"), (None, "_on_the_current_thread"),
+                (None, "_on_one_thread"), (None, "_on_8_workers"), (None, "_with_workers")},
+    "thread": {("uring", "_on_8_workers"), ("epoll", "_on_8_workers"), (None, "_on_8_workers"),
+               (None, "_with_workers"), (None, "_with_a_thread_per_core")},
+}
+VARIANTS["valgrind"] = VARIANTS["address"]
+# Suites that need --full. Tests that create their own workers cover 1 and 2. The other tests are repeated with 8, which
+# finds most errors. Portable stack switching is tested without sanitizers.
+FULL_ONLY = {"": ["workers-1", "workers-2"]}
+FULL_ONLY["address"] = FULL_ONLY["thread"] = FULL_ONLY["valgrind"] = FULL_ONLY[""] + ["portable"]
+# Tests that need --full. They prove that each memory order matters to the other models, which always run.
+ORDERS = re.compile("^model/[^/]+/the_orders?_")
 # With io_uring forbidden: tests that the fallback is used, and that programs work with it.
 NO_URING_SAMPLE = re.compile("^no-uring/(behaviour/io_driver/|examples/|it is)")
 
@@ -518,20 +531,32 @@ def in_batches(tests):
     yield from ([test] for test in single)
 
 
-def is_chosen(arguments, test, names):
-    """Whether a test is part of this kind of run: full, normal or quick. `names` has the names of all tests."""
+def is_chosen(arguments, kind, test, variants):
+    """Whether a test is part of this run: full, normal or quick. `variants` has those of each test."""
     if arguments.full:
         return True
     if test.suite == "no-uring" and not NO_URING_SAMPLE.search(test.name):
         return False
     if arguments.quick and (test.alone or NOT_QUICK.search(test.name)):
         return False
-    driver = BY_DRIVER.search(test.name)
-    if not driver:
+    if ORDERS.search(test.name):
+        return False
+    base, variant = split_variant(test.name)
+    if variant == (None, ""):
         return True
-    base, flavour = test.name[:driver.end(1)], test.name[driver.end(1):]
-    pairs = PAIRS[driver.group(1)]
-    return flavour in pairs or not any(base + other in names for other in pairs)
+    if kind and variants[base] & VARIANTS[kind]:
+        return variant in VARIANTS[kind]
+    # With each driver, or without one: the variants that are listed, or all if there are none.
+    alike = {other for other in variants[base] if other[0] == variant[0]}
+    return variant in VARIANTS[""] or not alike & VARIANTS[""]
+
+
+def split_variant(name):
+    """The name without its driver and flavour, and these two. The flavour of a test without suffix is ""."""
+    if driver := BY_DRIVER.search(name):
+        return name[:driver.start()], (driver.group(1), name[driver.end(1):])
+    flavour = next((suffix for suffix in FLAVOURS if name.endswith(suffix)), "")
+    return name[:len(name) - len(flavour)], (None, flavour)
 
 
 def is_for(driver, name):
@@ -563,7 +588,7 @@ def main():
     if not suites:
         suites = [suite for suite in SUITES if suite not in LEFT_OUT[settings.kind]]
         if not arguments.full:
-            suites = [suite for suite in suites if suite not in FULL_ONLY]
+            suites = [suite for suite in suites if suite not in FULL_ONLY[settings.kind]]
         if arguments.quick:
             suites = QUICK_SUITES
 
@@ -581,9 +606,12 @@ def main():
         if arguments.make:
             make(settings, suites, arguments)
         tests = list(discover(settings, suites, pool))
-        names = {test.name for test in tests}
+        variants = collections.defaultdict(set)
+        for base, variant in (split_variant(test.name) for test in tests):
+            variants[base].add(variant)
         tests = [test for test in tests if re.search(arguments.filter, test.name)
-                 and is_for(os.environ.get("AWAKE_DRIVER"), test.name) and is_chosen(arguments, test, names)]
+                 and is_for(os.environ.get("AWAKE_DRIVER"), test.name)
+                 and is_chosen(arguments, settings.kind, test, variants)]
         tests *= arguments.repeat
         report = Report(tests)
         # Tests of real time run after all others, one by one.
