@@ -4,6 +4,7 @@
  * threads that follow while another thread is the owner. */
 #include <errno.h>
 
+#include "base/list.h"
 #include "base/misuse.h"
 #include "future/unstarted.h"
 #include "os/lock.h"
@@ -39,7 +40,7 @@ void aw__rt_end_tasks(aw_runtime *rt, uint32_t closing, uint64_t limit) {
 /* A thread in block_on while another thread owns the runtime. */
 struct aw__follower {
     aw__hold_parker *parker;
-    struct aw__follower *next;
+    struct aw__follower *next, *prev;
     aw__main_future main;
     aw__task task; /* only for the counts of the main future */
 };
@@ -140,8 +141,7 @@ static int block_on_follower(aw_runtime *rt, aw_future *f) {
     /* Like any outside thread, it does not hold a paused clock. */
     aw__fetch_add(&rt->followers, 1u);
     aw__lock(&rt->base.lock);
-    w.next = rt->follower_list;
-    rt->follower_list = &w;
+    aw__list_insert_head(&rt->follower_list, &w);
     aw__unlock(&rt->base.lock);
 
     aw_waker waker = aw__hold_parker_waker(w.parker);
@@ -154,10 +154,7 @@ static int block_on_follower(aw_runtime *rt, aw_future *f) {
     if (!owner) aw__context_leave();
 
     aw__lock(&rt->base.lock);
-    struct aw__follower **at = &rt->follower_list;
-    while (*at != &w)
-        at = &(*at)->next;
-    *at = w.next;
+    aw__list_remove(&rt->follower_list, &w);
     aw__unlock(&rt->base.lock);
     aw__rt_unhold(rt, &rt->followers);
     int error = r == AW_CANCELLED ? w.main.error : 0;

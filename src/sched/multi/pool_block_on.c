@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/allocate.h"
+#include "base/list.h"
 #include "base/misuse.h"
 #include "future/unstarted.h"
 #include "os/park.h"
@@ -95,8 +96,7 @@ static aw_waker block_on_waker_clone(void *data) {
 static void block_on_enter(aw_runtime *rt, aw__block_on *b) {
     aw__fetch_add(&rt->followers, 1u);
     aw__lock(&rt->base.lock);
-    b->next = rt->pool->block_ons;
-    rt->pool->block_ons = b;
+    aw__list_insert_head(&rt->pool->block_ons, b);
     aw__unlock(&rt->base.lock);
     /* From now on `state` shows whether this thread waits. */
     if (aw__context.held == rt) aw__hold_pause(rt, aw__context.hold);
@@ -108,10 +108,7 @@ static void block_on_exit(aw_runtime *rt, aw__block_on *b) {
     aw__context_leave();
     if (aw__context.held == rt) aw__hold_resume(rt, aw__context.hold);
     aw__lock(&rt->base.lock);
-    aw__block_on **at = &rt->pool->block_ons;
-    while (*at != b)
-        at = &(*at)->next;
-    *at = b->next;
+    aw__list_remove(&rt->pool->block_ons, b);
     aw__unlock(&rt->base.lock);
     if (b->task.location & 1) aw__locals_release(&b->task);
     aw__pool_ref(rt->pool);

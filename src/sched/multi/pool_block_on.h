@@ -43,7 +43,7 @@ typedef struct aw__block_on {
     uint32_t park_word;    /* the thread sleeps on it */
     int64_t outside;       /* atomic: waits that something outside the runtime may end */
     aw__main_future main;
-    struct aw__block_on *next; /* in the list, under the runtime's lock */
+    struct aw__block_on *next, *prev; /* in the list, under the runtime's lock */
 } aw__block_on;
 
 _Static_assert(offsetof(aw__block_on, task) == sizeof(aw__slab), "the task follows its slab");
