@@ -11,6 +11,7 @@
 #   make sanitize-all        both sanitizers, with both compilers
 #   make valgrind            run the unit and behaviour tests under memcheck
 #   make warnings            build everything with gcc and clang; warnings are errors (also warnings-gcc, -clang)
+#   make programs            build the library, tests, examples and benchmarks
 #   make check-format        check the format of all code
 #   make tidy                clang-tidy over the library (.clang-tidy)
 #   make format              format all code
@@ -46,12 +47,15 @@ EVERYTHING = awake_static awake_shared tests examples bench
 WERROR_OPTION = $(if $(WERROR),-DAWAKE_WERROR=$(WERROR))
 
 .PHONY: all test test-full quick demo examples bench sanitize sanitize-all valgrind \
-	warnings warnings-gcc warnings-clang check-format format tidy install clean \
+	programs warnings warnings-gcc warnings-clang check-format format tidy install clean \
 	sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-thread \
 	configured
 
 all: configured
 	@$(call compile,$(BUILD)/$(CC),awake_static awake_shared)
+
+programs: configured
+	@$(call compile,$(BUILD)/$(CC),$(EVERYTHING))
 
 configured:
 	@scripts/setup build
@@ -96,15 +100,15 @@ sanitize-all:
 	@rc=0; for leg in gcc-address gcc-thread clang-address clang-thread; do \
 		$(MAKE) --no-print-directory sanitize-$$leg || rc=1; done; exit $$rc
 
-# sanitize-COMPILER-SANITIZER. With WERROR=ON, clang builds the benchmarks too, so that its warnings cover everything.
-# Not gcc: with instrumentation it prints false warnings.
+# sanitize-COMPILER-SANITIZER. With WERROR=ON, clang builds everything, so that its warnings cover everything. Not gcc:
+# with instrumentation it prints false warnings.
 sanitize-gcc-address sanitize-gcc-thread sanitize-clang-address sanitize-clang-thread: sanitize-%:
 	@scripts/setup sanitize
 	@echo "== $(word 2,$(subst -, ,$*)) sanitizer, $(word 1,$(subst -, ,$*))"
 	@$(call configure,$(BUILD)/$*,$(word 1,$(subst -, ,$*)),-DAWAKE_SANITIZE=$(word 2,$(subst -, ,$*)) \
 		$(if $(findstring clang,$*),$(WERROR_OPTION)))
-	@$(call compile,$(BUILD)/$*,$(if $(and $(findstring clang,$*),$(WERROR)),$(EVERYTHING),tests examples))
-	@$(RUN) --build-dir $(BUILD)/$* $(ARGS)
+	@$(if $(and $(findstring clang,$*),$(WERROR)),$(call compile,$(BUILD)/$*,$(EVERYTHING)))
+	@$(RUN) --build-dir $(BUILD)/$* --make $(ARGS)
 
 valgrind:
 	@scripts/setup valgrind
@@ -112,14 +116,14 @@ valgrind:
 	@$(call compile,$(BUILD)/gcc-valgrind,tests)
 	@$(RUN) --build-dir $(BUILD)/gcc-valgrind --valgrind --only unit,behaviour $(ARGS)
 
-# gcc prints some warnings only when it optimises, so it uses the build of the tests. clang does not need to optimise.
+# gcc prints some warnings only when it optimises; clang does not need to.
 warnings: warnings-gcc warnings-clang
 
 warnings-gcc:
 	@scripts/setup test
 	@echo "== warnings, gcc"
-	@$(call configure,$(BUILD)/gcc,gcc,-DAWAKE_WERROR=ON)
-	@$(call compile,$(BUILD)/gcc,$(EVERYTHING))
+	@$(call configure,$(BUILD)/gcc-warnings,gcc,-DAWAKE_WERROR=ON -DAWAKE_TEST_LEVEL=-O1)
+	@$(call compile,$(BUILD)/gcc-warnings,$(EVERYTHING))
 
 warnings-clang:
 	@scripts/setup test

@@ -36,13 +36,9 @@ if(AWAKE_BUILD_TESTS)
     target_link_libraries(awake_test_main PRIVATE awake::static)
     target_compile_options(awake_test_main PRIVATE
         ${AWAKE_WARNINGS} ${AWAKE_LIBRARY_WARNINGS} ${AWAKE_HARDENING} ${AWAKE_PATH_FLAGS})
-    # Compiling the tests takes longer than running them, so they are optimised less. The library and the tests of
-    # fibers are not.
-    if(AWAKE_SANITIZE)
-        set(test_optimised -O0)
-    elseif(NOT AWAKE_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-        set(test_optimised -O1)
-    endif()
+    # Compiling the tests takes longer than running them, so they are not optimised, unless AWAKE_TEST_LEVEL says so.
+    # The library and the tests of fibers are, and the models, which take long.
+    set(AWAKE_TEST_LEVEL -O0 CACHE STRING "Optimisation of the tests; gcc prints some warnings only with -O1")
     foreach(suite unit behaviour stress torture model)
         file(GLOB sources CONFIGURE_DEPENDS tests/${suite}/*.c)
         foreach(source ${sources})
@@ -52,8 +48,10 @@ if(AWAKE_BUILD_TESTS)
             target_include_directories(${target} PRIVATE tests src)
             target_compile_definitions(${target} PRIVATE $<$<BOOL:${uring}>:AW_URING>)
             target_compile_options(${target} PRIVATE ${AWAKE_STRICT_WARNINGS})
-            if(NOT name MATCHES "^fiber")
-                target_compile_options(${target} PRIVATE ${test_optimised})
+            if(suite STREQUAL "model" AND NOT AWAKE_SANITIZE)
+                target_compile_options(${target} PRIVATE -O1)
+            elseif(NOT name MATCHES "^fiber")
+                target_compile_options(${target} PRIVATE ${AWAKE_TEST_LEVEL})
             endif()
             # The interleaver observes plain accesses through the calls that TSan inserts, and implements these calls.
             if(suite STREQUAL "model" AND NOT AWAKE_SANITIZE)

@@ -396,8 +396,7 @@ def needed_targets(suites, pattern):
 
 
 def make(settings, suites, arguments):
-    targets = needed_targets(suites, re.compile(arguments.filter)) if arguments.filter or arguments.only or arguments.quick \
-        else {"awake_static", "awake_shared", "tests", "examples"}
+    targets = needed_targets(suites, re.compile(arguments.filter))
     known = subprocess.run(["cmake", "--build", settings.build, "--target", "help"], stdout=subprocess.PIPE, text=True)
     known = set(re.findall(r"[\w.+-]+", known.stdout))
     targets = sorted(target for target in targets if target in known)  # examples without their library have no target
