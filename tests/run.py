@@ -88,6 +88,9 @@ NO_URING_SAMPLE = re.compile("^no-uring/(behaviour/io_driver/|examples/|it is)")
 QUICK_SUITES = ["unit", "behaviour", "coverage", "layers"]
 NOT_QUICK = re.compile("_on_1_worker$|_on_8_workers|_with_a_thread_per_core|_by_(epoll|poll)(_|$)|/(torture|stress)")
 
+# Suites with long tests, or with long batches of them: they begin first.
+LONG_SUITES = ["model", "install", "cross", "debugger", "stress", "torture"]
+
 EXIT_SKIPPED = 77
 NO_RINGS = "no io_uring here"
 SLOWNESS = {"": 1, "address": 6, "thread": 6, "valgrind": 20}
@@ -618,7 +621,7 @@ def main():
         again = []
         # Long tests first, so that none of them runs alone at the end.
         crowd = sorted((test for test in tests if not test.alone),
-                       key=lambda test: test.suite not in ("install", "stress", "torture"))
+                       key=lambda test: test.suite not in LONG_SUITES)
         list(pool.map(lambda tests: run_batch(tests, report) if tests[0].batch else run_test(tests[0], report, again),
                       in_batches(crowd)))
     for test in again + alone:
