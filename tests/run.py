@@ -476,9 +476,22 @@ class Report:
         text = f"{counts['passed']} passed, {counts['failed']} failed"
         return text + (f", {counts['skipped']} skipped" if counts["skipped"] else "")
 
+    def print_durations(self, slowest):
+        """The slowest tests, programs and suites. Tests run in parallel, so the sum of a suite exceeds the time that
+        passed."""
+        tests, programs, suites = collections.Counter(), collections.Counter(), collections.Counter()
+        for seconds, name in self.durations:
+            tests[name] += seconds
+            programs[name.rpartition("/")[0]] += seconds
+            suites[name.partition("/")[0]] += seconds
+        for kind, sums in (("tests", tests), ("programs", programs), ("suites", suites)):
+            print(f"slowest {kind}:")
+            for name, seconds in sums.most_common(slowest):
+                print(f"{seconds:7.1f} s  {name}")
+
     def close(self, slowest):
-        for seconds, name in sorted(self.durations, reverse=True)[:slowest]:
-            print(f"{seconds:7.1f} s  {name}")
+        if slowest:
+            self.print_durations(slowest)
         for line in sorted(self.skipped):
             print(line)
         total = sum(self.counts.values(), collections.Counter())
@@ -580,7 +593,8 @@ def main():
     parser.add_argument("--sanitizer", choices=["", "address", "thread"], help="default: that of the build directory")
     parser.add_argument("--valgrind", action="store_true", help="run the programs under memcheck")
     parser.add_argument("--seed", type=int, help="sets AWAKE_TEST_SEED")
-    parser.add_argument("--slowest", type=int, default=0, metavar="N", help="name the N slowest tests")
+    parser.add_argument("--slowest", type=int, default=0, metavar="N",
+                        help="print the durations of the N slowest tests, programs and suites")
     arguments = parser.parse_args()
 
     settings = Settings(arguments)
