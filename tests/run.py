@@ -534,6 +534,13 @@ def run_batch(tests, report):
         record(test, report, broken(join_text("the program ended before this test", batch.last_words)), None, lambda: 0)
 
 
+def run_together(tests, report, again):
+    if tests[0].batch:
+        run_batch(tests, report)
+    else:
+        run_test(tests[0], report, again)
+
+
 def in_batches(tests):
     """Lists of tests of one program that share an exec. They are short enough to keep all processors busy."""
     max_tests = 24
@@ -636,8 +643,12 @@ def main():
         # Long tests first, so that none of them runs alone at the end.
         crowd = sorted((test for test in tests if not test.alone),
                        key=lambda test: test.suite not in LONG_SUITES)
-        list(pool.map(lambda tests: run_batch(tests, report) if tests[0].batch else run_test(tests[0], report, again),
-                      in_batches(crowd)))
+        # Tests of peers wait for most of their time. They get a thread of their own, beside the tests that compute.
+        with concurrent.futures.ThreadPoolExecutor(1) as waiting:
+            started = [(waiting if tests[0].suite == "peers" else pool).submit(run_together, tests, report, again)
+                       for tests in in_batches(crowd)]
+            for end in started:
+                end.result()
     for test in again + alone:
         run_test(test, report, None)
     sys.exit(report.close(arguments.slowest))
