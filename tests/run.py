@@ -74,6 +74,9 @@ VARIANTS = {
     "thread": {("uring", "_on_8_workers"), ("epoll", "_on_8_workers"), (None, "_on_8_workers"),
                (None, "_with_workers"), (None, "_with_a_thread_per_core")},
 }
+# The tests of peers have other flavours.
+VARIANTS["address"] |= {("uring", "_on_one_thread"), ("epoll", "_on_2_workers")}
+VARIANTS["thread"] |= {("uring", "_on_2_workers"), ("epoll", "_on_2_workers")}
 VARIANTS["valgrind"] = VARIANTS["address"]
 # Suites that need --full. Tests that create their own workers cover 1 and 2. The other tests are repeated with 8, which
 # finds most errors. Portable stack switching is tested without sanitizers.
@@ -133,6 +136,13 @@ class Settings:
                 raise
             return False
         return True
+
+    def skips(self, driver):
+        """Whether tests with this driver are known to be skipped."""
+        try:
+            return driver == "uring" and not self.has_rings
+        except (Failed, OSError):  # the program that tells is broken, or was not built
+            return False
 
     def need_driver(self, driver):
         if driver == "uring" and not self.has_rings:
@@ -553,8 +563,9 @@ def in_batches(tests):
     yield from ([test] for test in single)
 
 
-def is_chosen(arguments, kind, test, variants):
-    """Whether a test is part of this run: full, normal or quick. `variants` has those of each test."""
+def is_chosen(arguments, kind, test, variants, names):
+    """Whether a test is part of this run: full, normal or quick. `variants` has those of each test, `names` the names of
+    all tests."""
     if arguments.full:
         return True
     if test.suite == "no-uring" and not NO_URING_SAMPLE.search(test.name):
@@ -562,6 +573,9 @@ def is_chosen(arguments, kind, test, variants):
     if arguments.quick and (test.alone or NOT_QUICK.search(test.name)):
         return False
     if ORDERS.search(test.name):
+        return False
+    # On one thread there are no races. workers-8 has the same test with workers.
+    if kind == "thread" and f"workers-8/{test.name}" in names:
         return False
     base, variant = split_variant(test.name)
     if variant == (None, ""):
@@ -629,12 +643,15 @@ def main():
         if arguments.make:
             make(settings, suites, arguments)
         tests = list(discover(settings, suites, pool))
+        names = {test.name for test in tests}
         variants = collections.defaultdict(set)
-        for base, variant in (split_variant(test.name) for test in tests):
-            variants[base].add(variant)
+        for base, variant in map(split_variant, names):
+            # A test that is skipped must not stand for another.
+            if not settings.kind or not settings.skips(variant[0]):
+                variants[base].add(variant)
         tests = [test for test in tests if re.search(arguments.filter, test.name)
                  and is_for(os.environ.get("AWAKE_DRIVER"), test.name)
-                 and is_chosen(arguments, settings.kind, test, variants)]
+                 and is_chosen(arguments, settings.kind, test, variants, names)]
         tests *= arguments.repeat
         report = Report(tests)
         # Tests of real time run after all others, one by one.
