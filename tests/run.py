@@ -91,7 +91,7 @@ NO_URING_SAMPLE = re.compile("^no-uring/(behaviour/io_driver/|examples/|it is)")
 QUICK_SUITES = ["unit", "behaviour", "coverage", "layers"]
 NOT_QUICK = re.compile("_on_1_worker$|_on_8_workers|_with_a_thread_per_core|_by_(epoll|poll)(_|$)|/(torture|stress)")
 
-# Suites with long tests, or with long batches of them: they begin first.
+# Suites with long tests, or with long batches of them: they begin first, so that none of them runs alone at the end.
 LONG_SUITES = ["model", "install", "cross", "debugger", "stress", "torture"]
 
 EXIT_SKIPPED = 77
@@ -557,10 +557,9 @@ def in_batches(tests):
     batches, single = collections.defaultdict(list), []
     for test in tests:
         (batches[test.suite, test.batch] if test.batch else single).append(test)
-    for together in batches.values():
-        for at in range(0, len(together), max_tests):
-            yield together[at:at + max_tests]
-    yield from ([test] for test in single)
+    lists = [together[at:at + max_tests] for together in batches.values() for at in range(0, len(together), max_tests)]
+    lists += [[test] for test in single]
+    return sorted(lists, key=lambda tests: tests[0].suite not in LONG_SUITES)
 
 
 def is_chosen(arguments, kind, test, variants, names):
@@ -657,9 +656,7 @@ def main():
         # Tests of real time run after all others, one by one.
         alone = [test for test in tests if test.alone]
         again = []
-        # Long tests first, so that none of them runs alone at the end.
-        crowd = sorted((test for test in tests if not test.alone),
-                       key=lambda test: test.suite not in LONG_SUITES)
+        crowd = [test for test in tests if not test.alone]
         # Tests of peers wait for most of their time. They get a thread of their own, beside the tests that compute.
         with concurrent.futures.ThreadPoolExecutor(1) as waiting:
             started = [(waiting if tests[0].suite == "peers" else pool).submit(run_together, tests, report, again)
