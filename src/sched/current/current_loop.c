@@ -22,12 +22,12 @@ static int known_references(const aw__task *t) {
 
 /* Whether a waker of the task exists, or a request is pending. One load: a wake and the drop after
  * it are in the same word. */
-static AW__COLD bool task_may_be_woken(const aw__task *t) {
+static AW__COLD bool loop_may_be_woken(const aw__task *t) {
     uint32_t shared = aw__load_acquire(&t->shared);
     return shared & AW__INBOX || t->local + aw__ref_count(shared) > known_references(t);
 }
 
-/* As task_may_be_woken, before a sleep. If wakers exist, their references move to `shared` and
+/* As loop_may_be_woken, before a sleep. If wakers exist, their references move to `shared` and
  * WATCH is set (rule 3 of task_header.h): the drop of the last one must wake the owner, because it
  * may complete a deadlock. */
 static bool watch_wakers(aw__task *t) {
@@ -67,7 +67,7 @@ static inline bool loop_run_task(aw_runtime *rt, aw__task *t, aw_cx *cx) {
         aw__task_complete(rt, t, r);
     else if (t->flags & AW__QUEUED) /* woken while it ran */
         aw__queue_push(t->flags & AW__YIELDED ? &rt->yielded : &rt->ready, t);
-    else if (AW__UNLIKELY(t->armed <= rt->meter.self_waits) && !task_may_be_woken(t))
+    else if (AW__UNLIKELY(t->armed <= rt->meter.self_waits) && !loop_may_be_woken(t))
         aw__report_lost(rt, t, f);
     return r != AW_PENDING;
 }
